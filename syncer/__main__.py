@@ -43,6 +43,7 @@ async def _run(options: argparse.Namespace) -> int:
             version=_read_version(),
             resync_seconds=options.resync_seconds,
             cluster_domain=options.cluster_domain,
+            has_networks=options.network_attachments == "true",
             memory_limit=memory_limit,
             limits=cache_limits.TenantLimits(
                 cache=cache_limits.build_cache_limits(tenant_bytes),
@@ -73,6 +74,12 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--cluster-domain",
         default=env("CLUSTER_DOMAIN", tenant_view.DEFAULT_CLUSTER_DOMAIN),
         help="DNS domain of the super cluster",
+    )
+    parser.add_argument(
+        "--network-attachments",
+        default=env("NETWORK_ATTACHMENTS", "false"),
+        choices=["true", "false"],
+        help="Whether NetworkAttachmentDefinitions and MultiNetworkPolicies are synced",
     )
     parser.add_argument(
         "--resync-seconds",

@@ -29,7 +29,7 @@ from syncer.lifecycle.memory_pressure import MemoryPressure
 from syncer.lifecycle.tenant_manager import TenantManager
 from syncer.model.keys import HOME, Key, build_group
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
-from syncer.rules.registry import KINDS_BY_NAME
+from syncer.rules.registry import select_kinds
 from syncer.safety.cache_limits import TenantLimits
 from telemetry import gc_tuning
 from telemetry.probes import HealthProbes
@@ -60,6 +60,8 @@ class SyncerOptions:
     resync_seconds: float = RESYNC_SECONDS
     cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
     """DNS domain of the super cluster."""
+    has_networks: bool = False
+    """Additional networks are enabled, so their kinds are synced."""
     memory_limit: int | None = None
     """Memory limit of the process in bytes. None: no limit."""
     limits: TenantLimits = field(default_factory=TenantLimits)
@@ -94,7 +96,7 @@ class Syncer:
             namespace=options.namespace,
             domain=options.cluster_domain,
             loop_budget=turns,
-            kinds=KINDS_BY_NAME,
+            kinds=select_kinds(networks=options.has_networks),
         )
         self.tenants = TenantManager(self.home, self.queue, options.limits)
         self.memory_pressure = MemoryPressure(self.tenants.connections, limit=options.memory_limit)

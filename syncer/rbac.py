@@ -7,14 +7,21 @@ cluster, and an unused verb is a security hole.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kubeio.cache.crd_reflector import crd_name
 from syncer.model.mirrored_kinds import MIRRORS
-from syncer.rules.registry import KINDS, SyncDirection, SyncedKind, UpdateMethod
+from syncer.rules.registry import (
+    KINDS,
+    NETWORK_KINDS,
+    SyncDirection,
+    SyncedKind,
+    UpdateMethod,
+)
 from syncer.safety.store_guard import CONFIG_MAP
 from tenancy import names, wellknown
 from tenancy.rbac import RbacRule
-from tenancy.resources import SECRETS
+from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 
 _WATCH_VERBS = ("get", "list", "watch")
 _UPDATE_VERBS = {
@@ -34,8 +41,24 @@ def _build_super_rules(kinds: Iterable[SyncedKind]) -> Iterator[RbacRule]:
         )
 
 
+def _build_network_rules() -> Iterator[RbacRule]:
+    """Yield the rights to additional networks, which the chart grants only if it enables them."""
+    enabled_by = ("networkAttachments.enabled", ("true",))
+    for row in (
+        *_build_super_rules(NETWORK_KINDS),
+        RbacRule(
+            CUSTOM_RESOURCE_DEFINITIONS.group,
+            (CUSTOM_RESOURCE_DEFINITIONS.plural,),
+            _WATCH_VERBS,
+            "Checks whether additional networks are served.",
+            names=tuple(crd_name(kind.resource) for kind in NETWORK_KINDS),
+        ),
+    ):
+        yield replace(row, enabled_by=enabled_by)
+
+
 def _build_tenant_rules() -> Iterator[RbacRule]:
-    for kind in KINDS:
+    for kind in (*KINDS, *NETWORK_KINDS):
         yield RbacRule(
             kind.resource.group,
             (kind.resource.plural,),
@@ -96,6 +119,7 @@ CREDENTIAL_RBAC_RULES: tuple[RbacRule, ...] = (
 
 SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
     *_build_super_rules(kind for kind in KINDS if kind.resource != SECRETS),
+    *_build_network_rules(),
     RbacRule(
         "rbac.authorization.k8s.io",
         ("rolebindings",),
@@ -229,6 +253,19 @@ TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
     *_build_mirror_rules(
         (*_WATCH_VERBS, "create", "update", "delete"),
         "Writes objects that the super cluster offers",
+    ),
+    RbacRule(
+        CUSTOM_RESOURCE_DEFINITIONS.group,
+        (CUSTOM_RESOURCE_DEFINITIONS.plural,),
+        _WATCH_VERBS,
+        "Checks whether the tenant has the kinds of additional networks.",
+        names=tuple(crd_name(kind.resource) for kind in NETWORK_KINDS),
+    ),
+    RbacRule(
+        CUSTOM_RESOURCE_DEFINITIONS.group,
+        (CUSTOM_RESOURCE_DEFINITIONS.plural,),
+        ("create",),
+        "Creates the kinds of additional networks if the policy offers them.",
     ),
     RbacRule(
         "",

@@ -51,6 +51,9 @@ DEFAULT_EGRESS_POLICY = "vc-default-egress"
 DEFAULT_POLICIES = (ISOLATION_POLICY, DEFAULT_INGRESS_POLICY, DEFAULT_EGRESS_POLICY)
 """Reserved names of the syncer's NetworkPolicies in a super namespace."""
 
+PRIMARY_NETWORK = "vc-network"
+"""Reserved name of the NetworkAttachmentDefinition of a tenant's own network (`spec.network`)."""
+
 VOLUME_PREFIX = "vc-volume-"
 """Prefix of the twins of volumes that tenants wrote, before a digest."""
 

@@ -15,6 +15,11 @@ import msgspec
 from tenancy import wellknown
 from tenancy.policy import ingress_annotations
 from tenancy.policy.ingress_annotations import IngressController
+from tenancy.policy.network_attachments import (
+    InvalidAttachmentsError,
+    NetworkAttachments,
+    check_attachments,
+)
 from tenancy.policy.quotas import DEFAULT_QUOTA, InvalidQuotaError, QuotaSpec, parse_hard
 from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 
@@ -145,6 +150,8 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether super namespaces have the default network policies. They separate tenants."""
     endpoints: EndpointMode = "OwnPods"
     """Addresses of pods that an EndpointSlice without a selector may name."""
+    attachments: NetworkAttachments = NetworkAttachments()
+    """Additional networks of pods."""
 
 
 class ImagesSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -323,6 +330,10 @@ def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:
         parse_hard(spec.quota)
     except InvalidQuotaError as problem:
         raise InvalidSpecError(f"{where}, spec.{problem}") from problem
+    try:
+        check_attachments(spec.network.attachments)
+    except InvalidAttachmentsError as problem:
+        raise InvalidSpecError(f"{where}, spec.network.attachments: {problem}") from problem
     if spec.security.level == "restricted" and spec.network.host_ports == "Allow":
         raise InvalidSpecError(
             f"{where} allows host ports at the restricted level, which excludes them. Set"

@@ -124,6 +124,12 @@ VOLUME_SNAPSHOT_CLASSES = Resource(
     "VolumeSnapshotClass",
     namespaced=False,
 )
+NETWORK_ATTACHMENTS = Resource(
+    "k8s.cni.cncf.io", "v1", "network-attachment-definitions", "NetworkAttachmentDefinition"
+)
+MULTI_NETWORK_POLICIES = Resource(
+    "k8s.cni.cncf.io", "v1beta1", "multi-networkpolicies", "MultiNetworkPolicy"
+)
 SELF_SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io",
     "v1",

@@ -100,6 +100,19 @@ class SleepSpec(msgspec.Struct, frozen=True, kw_only=True):
     workloads: SleepingWorkloads = "Keep"
 
 
+class PrimaryNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """`VirtualCluster.spec.network`: the default network of the tenant's pods."""
+
+    driver: str
+    """Name of a driver of `syncer.rules.network.attachments.primary_networks`."""
+    cidr: str
+    """Addresses of the pods. Other tenants may have the same."""
+    gateway: str = ""
+    """Router of the network, outside of the product. Empty: pods have no default route."""
+    dns: tuple[str, ...] = ()
+    """Name servers that pods can reach. Empty: pods have none."""
+
+
 class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`VirtualCluster.spec`."""
 
@@ -138,6 +151,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """RFC 3339 time until which vc-manager does not change the control plane. Empty: not paused."""
     expires_at: str = ""
     """RFC 3339 time at which the VirtualCluster is deleted. Empty: never."""
+    network: PrimaryNetwork | None = None
+    """None: pods are on the network of the super cluster."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

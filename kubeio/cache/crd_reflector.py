@@ -41,6 +41,7 @@ class CrdReflector:
         store: Store,
         *,
         side: str = "",
+        label_selector: str = "",
         cache_budget: CacheBudget | None = None,
         loop_budget: LoopBudget | None = None,
         is_budget_spent: Callable[[], bool] | None = None,
@@ -49,12 +50,13 @@ class CrdReflector:
         """Set up the reflector.
 
         `on_served` is called each time the collection has become complete. `cache_budget` is that
-        of the server.
+        of the server. `label_selector` limits the collection.
         """
         self.resource = resource
         self.store = store
         self._client = client
         self._side = side
+        self._label_selector = label_selector
         self._loop_budget = loop_budget or LoopBudget()
         self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
         self._on_served = on_served
@@ -85,6 +87,11 @@ class CrdReflector:
     def synced(self) -> bool:
         """Return whether it is known if the kind is served."""
         return self._definition.synced
+
+    @property
+    def is_defined(self) -> bool:
+        """Return whether the CRD exists, as far as the watch shows."""
+        return len(self._definitions) > 0
 
     @property
     def revision(self) -> int:
@@ -140,7 +147,9 @@ class CrdReflector:
             self._client,
             self.resource,
             self.store,
-            ReflectorOptions(side=self._side, account=self._account),
+            ReflectorOptions(
+                side=self._side, label_selector=self._label_selector, account=self._account
+            ),
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
             backoff=Backoff(base=0.5, ceiling=_MAX_BACKOFF_SECONDS),

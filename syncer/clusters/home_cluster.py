@@ -9,17 +9,16 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from kubeio.api.client import Client
-from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.store import Entry, Store
 from kubeio.loop_budget import LoopBudget
 from syncer.clusters.super_cluster import (
     BY_TENANT_INDEX,
-    OWNED_RESOURCES,
     SuperCluster,
     index_by_tenant,
+    list_owned_resources,
 )
 from syncer.model.keys import HOME
-from syncer.model.mirrored_kinds import MIRRORS, MirroredKind
+from syncer.model.mirrored_kinds import MIRRORS
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.rules.network import ingress_hosts
 from syncer.rules.nodes.node_agents import (
@@ -93,7 +92,7 @@ class HomeCluster(SuperCluster):
         super().__init__(
             client,
             name=HOME,
-            owned=OWNED_RESOURCES,
+            owned=list_owned_resources(kinds),
             domain=domain,
             loop_budget=loop_budget,
             kinds=kinds,
@@ -148,7 +147,7 @@ class HomeCluster(SuperCluster):
             follow(SUPER_CLUSTERS, self.super_clusters),
             follow(PERSISTENT_VOLUMES, self.volumes),
             *(
-                self._create_crd_reflector(mirror)
+                self._create_crd_reflector(mirror.resource, self.classes[mirror.resource.kind])
                 if mirror.needs_crd
                 else follow(mirror.resource, self.classes[mirror.resource.kind])
                 for mirror in MIRRORS
@@ -173,16 +172,6 @@ class HomeCluster(SuperCluster):
                 continue  # vc-manager reports it, and creates no root namespace
             call = self.credential_watches.start if follow else self.credential_watches.stop
             call(root, wellknown.SYNCER_KUBECONFIG)
-
-    def _create_crd_reflector(self, mirror: MirroredKind) -> CrdReflector:
-        return CrdReflector(
-            self.client,
-            mirror.resource,
-            self.classes[mirror.resource.kind],
-            side="super",
-            loop_budget=self.loop_budget,
-            is_budget_spent=self._is_budget_spent,
-        )
 
     @property
     def builder_stores(self) -> Mapping[str, Store]:

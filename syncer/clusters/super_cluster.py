@@ -8,7 +8,9 @@ namespaces whose RoleBinding lets the syncer read them (ADR 32).
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from ipaddress import ip_network
 from typing import Any
 
 from kubeio import Object
@@ -24,11 +26,12 @@ from syncer.model.keys import (
     LIMIT_RANGE,
     RESOURCE_QUOTA,
     SERVICE_VARIABLES,
+    TENANT_NETWORK,
     TOKEN,
     Key,
 )
 from syncer.model.references import is_reserved_name
-from syncer.model.super_cidrs import SuperCidrTracker
+from syncer.model.super_cidrs import CidrNetwork, SuperCidrTracker
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.placement.capacity import ClusterCapacity
 from syncer.rules.configuration import service_variables
@@ -41,6 +44,7 @@ from tenancy.resources import (
     INGRESSES,
     LIMIT_RANGES,
     NAMESPACES,
+    NETWORK_ATTACHMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -65,13 +69,15 @@ of all other tenants.
 _SYNCED_SELECTOR = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
 """Objects of tenant namespaces. Root namespaces, with their keys, stay out of memory."""
 
-OWNED_RESOURCES: tuple[Resource, ...] = (
-    *(kind.resource for kind in KINDS),
-    SERVICE_ACCOUNTS,
-    RESOURCE_QUOTAS,
-    LIMIT_RANGES,
-)
-"""Kinds of which the syncer creates objects in the home cluster."""
+
+def list_owned_resources(kinds: Mapping[str, SyncedKind] = KINDS_BY_NAME) -> tuple[Resource, ...]:
+    """Return the kinds of which the syncer creates objects in the home cluster."""
+    synced = (kind.resource for kind in kinds.values())
+    return (*synced, SERVICE_ACCOUNTS, RESOURCE_QUOTAS, LIMIT_RANGES)
+
+
+OWNED_RESOURCES: tuple[Resource, ...] = list_owned_resources()
+"""The same for a syncer without additional networks."""
 TARGET_RESOURCES: tuple[Resource, ...] = (
     *(kind.resource for kind in KINDS if kind.is_in_targets),
     SERVICE_ACCOUNTS,
@@ -86,6 +92,8 @@ answer of any server may have. A larger list is not synced, and the SuperCluster
 MAX_BACKOFF_SECONDS = 30.0
 """Longest retry delay in seconds of a watch of Secrets that the server refuses."""
 _ACCOUNT_PREFIX = "system:serviceaccount:"
+DEFAULT_SERVICE_CIDR = "kubernetes"
+"""Name of the ServiceCIDR of the API server's own range, from which tenants have their ranges."""
 MAX_METRIC_SIDES = 32
 """Maximum number of targets with a metric label of their own. Later ones share one label."""
 
@@ -121,6 +129,10 @@ def index_by_tenant(entry: Entry) -> Iterable[str]:
     """Return the index values of a super object: the UID of its VirtualCluster."""
     uid = entry.labels.get(wellknown.VC_UID)
     return (uid,) if uid else ()
+
+
+def ignore_served() -> None:
+    """Do nothing when the cluster begins to serve a kind."""
 
 
 class SuperCluster:
@@ -165,6 +177,7 @@ class SuperCluster:
         self._capacity: ClusterCapacity | None = None
         self._side = get_metric_side(name, registration)
         self._max_list_bytes = MAX_LIST_BYTES if registration else None
+        self._served_handlers: list[Callable[[str], None]] = []
         # Targets share the time like tenants, so that a flood from one delays no other.
         is_home = not registration
         self._is_budget_spent = (
@@ -182,7 +195,14 @@ class SuperCluster:
         self.stores[NAMESPACES.kind].subscribe(self._watch_secrets_of)
         self.reflectors: tuple[Reflector | CrdReflector | ScopedReflector, ...] = (
             *(
-                self._create_reflector(
+                self._create_crd_reflector(
+                    resource,
+                    self.stores[resource.kind],
+                    label_selector=synced,
+                    on_served=partial(self._handle_kind_served, resource.kind),
+                )
+                if resource.kind in kinds and kinds[resource.kind].needs_crd
+                else self._create_reflector(
                     resource,
                     self.stores[resource.kind],
                     label_selector=synced,
@@ -207,6 +227,47 @@ class SuperCluster:
             loop_budget=self.loop_budget,
             is_budget_spent=self._is_budget_spent,
         )
+
+    def _create_crd_reflector(
+        self,
+        resource: Resource,
+        store: Store,
+        *,
+        label_selector: str = "",
+        on_served: Callable[[], None] | None = None,
+    ) -> CrdReflector:
+        """Return the reflector of a cache whose kind the cluster may not serve."""
+        return CrdReflector(
+            self.client,
+            resource,
+            store,
+            side=self._side,
+            label_selector=label_selector,
+            loop_budget=self.loop_budget,
+            is_budget_spent=self._is_budget_spent,
+            on_served=on_served or ignore_served,
+        )
+
+    def subscribe_served(self, handler: Callable[[str], None]) -> None:
+        """Call a handler with each kind with a CRD that the cluster begins to serve."""
+        self._served_handlers.append(handler)
+
+    def _handle_kind_served(self, kind: str) -> None:
+        for handler in self._served_handlers:
+            handler(kind)
+
+    def is_served(self, kind: str) -> bool:
+        """Return whether the cluster serves a kind, as far as its cache shows."""
+        return self.stores[kind].synced
+
+    def get_service_range(self) -> CidrNetwork | None:
+        """Return the service range that tenants have parts of. None if it is not known."""
+        entry = self.service_cidrs.get("", DEFAULT_SERVICE_CIDR)
+        cidrs = (entry.decode().get("spec") or {}).get("cidrs") if entry is not None else None
+        try:
+            return ip_network(cidrs[0]) if cidrs else None
+        except ValueError:
+            return None
 
     def _create_scoped_reflector(
         self,
@@ -255,7 +316,12 @@ class SuperCluster:
     def builder_stores(self) -> Mapping[str, Store]:
         """Return the caches that builders may read."""
         read = (NAMESPACES.kind, PODS.kind, POD_DISRUPTION_BUDGETS.kind)
-        return {**{kind: self.stores[kind] for kind in read}, NODES.kind: self.nodes}
+        optional = (kind for kind, row in self.kinds.items() if row.needs_crd)
+        return {
+            **{kind: self.stores[kind] for kind in read},
+            **{kind: self.stores[kind] for kind in optional if kind in self.stores},
+            NODES.kind: self.nodes,
+        }
 
     @property
     def capacity(self) -> ClusterCapacity:
@@ -318,6 +384,8 @@ def _get_own_kind(kind: str, entry: Entry) -> str:
     """Return the kind of key of an object that the syncer adds to a tenant's, otherwise empty."""
     if kind in (RESOURCE_QUOTA, LIMIT_RANGE):
         return kind
+    if kind == NETWORK_ATTACHMENTS.kind and is_reserved_name(kind, entry.name):
+        return TENANT_NETWORK
     if kind == "Secret" and wellknown.TOKEN_SECONDS in entry.annotations:
         return TOKEN
     if kind == "ConfigMap" and entry.name in service_variables.NAMES:

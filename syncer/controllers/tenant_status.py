@@ -8,6 +8,7 @@ removed once it was read. Otherwise it would release the next loss, too.
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.controllers import parked_writes
 from syncer.model.keys import HOME, Key
+from syncer.rules.network.attachments import primary_networks
 from syncer.safety import confirmations
 from syncer.safety.store_guard import HELD_RETRY_SECONDS
 from syncer.tenants import conditions
@@ -22,14 +23,14 @@ async def reconcile_tenant_status(_: Key, session: Session) -> Result:
     """Judge the store if necessary, and write the conditions."""
     link = session.connection
     if link.problem:
-        await _write_status(link)
+        await _write_status(session)
         return Done()  # the tenant's return wakes this key
     try:
         goes_on = await _check_store(link)
     except Exception:  # not a cancellation, which must not wait for a write
-        await _write_status(link)  # also if the tenant's API refuses
+        await _write_status(session)  # also if the tenant's API refuses
         raise
-    await _write_status(link)
+    await _write_status(session)
     if not goes_on:
         link.restart()
         return Done()
@@ -67,7 +68,8 @@ async def _refresh_store(link: TenantConnection) -> None:
         await link.store_guard.refresh()
 
 
-async def _write_status(link: TenantConnection) -> None:
+async def _write_status(session: Session) -> None:
+    link = session.connection
     tenant, brake = link.tenant, link.store_guard
     entry = link.home_cluster.virtual_clusters.get(tenant.namespace, tenant.name)
     if entry is None or entry.uid != tenant.uid or entry.deleting:
@@ -89,9 +91,18 @@ async def _write_status(link: TenantConnection) -> None:
             conditions.build_synced(reason=reason, message=message, generation=entry.generation),
             conditions.build_deletes_held(message=held, generation=entry.generation),
             *_build_grant_conditions(link, entry.generation),
+            *_build_network_conditions(session, entry.generation),
         ],
         store=conditions.held_store(brake.store) if brake.is_held else None,
     )
+
+
+def _build_network_conditions(session: Session, generation: int) -> list[Condition]:
+    """Return the condition about the tenant's own network, if it has one."""
+    if session.view.spec.network is None:
+        return []
+    problem = primary_networks.find_problem(session.view)
+    return [conditions.build_network_ready(problem=problem, generation=generation)]
 
 
 def _build_grant_conditions(link: TenantConnection, generation: int) -> list[Condition]:

@@ -20,6 +20,7 @@ from syncer.rules.placement import target_node
 from syncer.rules.pods import token_specs
 from syncer.tenants.session import Session
 from tenancy import names
+from tenancy.resources import MULTI_NETWORK_POLICIES, NETWORK_ATTACHMENTS
 
 NODE_BATCH_SECONDS = 5.0
 """Time in seconds over which changes of a target's nodes are merged. Otherwise an upgrade of 100
@@ -199,7 +200,7 @@ def enqueue_ingresses_of_hosts(
 
 def enqueue_users_of_cidrs(session: Session) -> None:
     """Queue the objects that must leave out the addresses of the super cluster."""
-    for kind in ("EndpointSlice", "NetworkPolicy"):
+    for kind in ("EndpointSlice", "NetworkPolicy", NETWORK_ATTACHMENTS.kind):
         is_there = kind in session.super_cluster.stores
         for entry in session.stores[kind].list() if is_there else ():
             session.enqueue(session.build_key(kind, entry.namespace, entry.name), low=True)
@@ -231,11 +232,12 @@ def _enqueue_namespace_dependents(
     for key in session.iterate_unassigned():
         if space is not None and key.namespace == space.name:
             session.enqueue(key, low=low)  # a target may select namespaces by label
-    for entry in session.stores["NetworkPolicy"].list():
+    is_enabled = MULTI_NETWORK_POLICIES.kind in session.kinds
+    kinds = ("NetworkPolicy", *((MULTI_NETWORK_POLICIES.kind,) if is_enabled else ()))
+    found = [(kind, entry) for kind in kinds for entry in session.stores[kind].list()]
+    for kind, entry in found:
         if network_policies.depends_on_namespaces(entry.body):
-            session.enqueue(
-                session.build_key("NetworkPolicy", entry.namespace, entry.name), low=low
-            )
+            session.enqueue(session.build_key(kind, entry.namespace, entry.name), low=low)
 
 
 def _enqueue_variables_of_service(

@@ -16,7 +16,14 @@ from syncer.controllers import (
     sync_down,
     tenant_status,
 )
-from syncer.controllers.network import cluster_ips, default_policies, services
+from syncer.controllers.network import (
+    attachments,
+    cluster_ips,
+    default_policies,
+    network_crds,
+    services,
+    tenant_networks,
+)
 from syncer.controllers.nodes import node_reconciler, target_lease, target_node_reconciler
 from syncer.controllers.pods import (
     assign_cluster,
@@ -34,10 +41,12 @@ from syncer.model.keys import (
     HOME,
     LEASE,
     LIMIT_RANGE,
+    NETWORK_CRD,
     NODE,
     QUOTA_REPORT,
     RESOURCE_QUOTA,
     SERVICE_VARIABLES,
+    TENANT_NETWORK,
     TENANT_STATUS,
     TOKEN,
     VOLUME,
@@ -55,12 +64,15 @@ _BY_RECONCILER: Mapping[KeyReconciler, Callable[[SyncedKind, Key, Session], Awai
     KeyReconciler.SERVICE: services.reconcile_service,
     KeyReconciler.CLAIM: claims.reconcile_claim,
     KeyReconciler.BUDGET: disruption_budgets.reconcile_budget,
+    KeyReconciler.ATTACHMENT: attachments.reconcile_attachment,
     KeyReconciler.POD: pod_reconciler.reconcile_pod,
 }
 _BY_KEY_KIND: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
     TOKEN: tokens.reconcile_token,
     SERVICE_VARIABLES: pod_variables.reconcile_service_variables,
     DEFAULT_POLICY: default_policies.reconcile_default_policy,
+    TENANT_NETWORK: tenant_networks.reconcile_tenant_network,
+    NETWORK_CRD: network_crds.reconcile_network_crd,
     ADDRESS: cluster_ips.reconcile_address,
     EVENT: events.reconcile_event,
     NODE: node_reconciler.reconcile_node,

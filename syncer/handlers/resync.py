@@ -11,7 +11,7 @@ import structlog
 
 from kubeio import Object
 from syncer.controllers import sync_down
-from syncer.controllers.pods import assign_cluster, node_selection
+from syncer.controllers.pods import assign_cluster, node_selection, pod_networks
 from syncer.controllers.pods import pod_reconciler as flow
 from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
@@ -19,9 +19,11 @@ from syncer.model.decide import CompareTwin, NoAction
 from syncer.model.keys import (
     ADDRESS,
     ASSIGNMENT,
+    NETWORK_CRD,
     NODE,
     QUOTA_REPORT,
     SERVICE_VARIABLES,
+    TENANT_NETWORK,
     TOKEN,
     VOLUME,
     Key,
@@ -39,7 +41,17 @@ RESYNC_SECONDS = 300.0
 _KEYS_PER_SLICE = 20  # keys per step, then other tasks run
 _SLICE_PAUSE_SECONDS = 0.02
 _ALWAYS_COMPARED = frozenset(
-    {TOKEN, SERVICE_VARIABLES, NODE, ADDRESS, VOLUME, ASSIGNMENT, QUOTA_REPORT}
+    {
+        TOKEN,
+        SERVICE_VARIABLES,
+        NODE,
+        ADDRESS,
+        VOLUME,
+        ASSIGNMENT,
+        QUOTA_REPORT,
+        NETWORK_CRD,
+        TENANT_NETWORK,
+    }
 )
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -168,6 +180,7 @@ def _pods_differ(pod: Object, twin: Object, key: Key, session: Session) -> bool:
         or _is_changed_in_super(pod, twin, session)
         or pod_status.build_gate_patch(pod, twin) is not None
         or flow.build_status_patch(pod, twin, key, session) is not None
+        or bool(pod_networks.build_status_changes(pod, twin, session))
     )
 
 

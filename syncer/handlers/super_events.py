@@ -42,6 +42,7 @@ class SuperEvents:
         below.events.subscribe(self._handle_event)
         below.secrets.subscribe(self._handle_secret_access)
         below.cidr_tracker.subscribe(self._handle_super_cidrs)
+        below.subscribe_served(self._handle_kind_served)
 
     def _handle_super_object(
         self, kind: str, old: Entry | None, new: Entry | None, live: bool
@@ -140,6 +141,10 @@ class SuperEvents:
                 # Without the kubelet's last update, the twin may only have lost its labels.
                 is_certain=live and pod_facts.was_force_deleted(last),
             )
+
+    def _handle_kind_served(self, kind: str) -> None:
+        for session in self.sessions.values():
+            session.handle_kind_served(kind)
 
     def _handle_super_cidrs(self) -> None:
         for session in self.sessions.values():

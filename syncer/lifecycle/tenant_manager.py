@@ -85,7 +85,8 @@ class TenantPlan:
         provided = (spec.dns.encode(), spec.metrics.encode())
         split = (str(self.is_split).encode(), self.cluster.status.endpoint.encode())
         seated = split if self.is_split else ()
-        return hashlib.sha256(b"\0".join((*parts, *provided, policy, *seated))).hexdigest()
+        network = msgspec.json.encode(spec.network) if spec.network is not None else b""
+        return hashlib.sha256(b"\0".join((*parts, *provided, policy, network, *seated))).hexdigest()
 
     @property
     def is_split(self) -> bool:

@@ -57,6 +57,19 @@ SYNCED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
 synced. A dotted key without a prefix can configure a container runtime, such as
 `io.katacontainers.config.hypervisor.kernel_params`."""
 
+NETWORK_ANNOTATIONS = frozenset(
+    {
+        "k8s.v1.cni.cncf.io/network-status",
+        "k8s.v1.cni.cncf.io/networks",
+        "k8s.v1.cni.cncf.io/networks-status",
+        "k8s.v1.cni.cncf.io/policy-for",
+        "k8s.v1.cni.cncf.io/resourceName",
+        "v1.multus-cni.io/default-network",
+    }
+)
+"""Annotations that name networks of the cluster they are in. They are never synced as they are,
+even if a TenantPolicy lists them. `syncer.rules.network.attachments` translates some of them."""
+
 ANNOTATION_BLOCKED_KINDS = frozenset({"Ingress", "Service"})
 """Kinds that are held back by an unknown prefixed annotation. Dropping `...internal: "true"` would
 make a private load balancer public. A Service is held back only if its type is exposed."""

@@ -79,7 +79,7 @@ def is_annotation_synced(
 
     An annotation is synced if its key is plain or is listed for its kind.
     """
-    if key.startswith(passing.opaque_prefixes):
+    if key.startswith(passing.opaque_prefixes) or key in builtin_policy.NETWORK_ANNOTATIONS:
         return False
     if is_plain_key(key) or key in builtin_policy.SYNCED_ANNOTATIONS.get(kind, ()):
         return True
@@ -182,12 +182,14 @@ def build_super_metadata(
     decided_annotations: Mapping[str, str] | None = None,
     referenced: Collection[str] = (),
     is_exposed: bool = True,
+    rewritten: Mapping[str, str] | None = None,
 ) -> Object:
     """Return the metadata of a twin. `passing` is the metadata part of the policy.
 
     `decided_annotations` are recorded like the tenant's own. A later twin without one loses it.
     `referenced` are keys of annotations that the twin itself reads. `is_exposed` is False if no
-    client outside of the cluster reaches the object. Then an unknown annotation is left out. Raises
+    client outside of the cluster reaches the object. Then an unknown annotation is left out.
+    `rewritten` are annotations of the tenant with the values for the super cluster. Raises
     RejectedError when an annotation holds the object back, or when the annotations are too large.
     """
     held = find_blocking_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
@@ -210,6 +212,7 @@ def build_super_metadata(
     own = {
         **(decided_annotations or {}),
         **filter_annotations(kind, tenant_metadata, passing),
+        **(rewritten or {}),
     }
     removable = (
         frozenset()
@@ -219,7 +222,8 @@ def build_super_metadata(
     sizes = measure_annotations(own)
     written = tenant_metadata.get(ANNOTATION_SIZES_FIELD)
     if isinstance(written, dict):
-        sizes |= {k: v for k, v in written.items() if k in own and isinstance(v, int)}
+        whole = own.keys() - (rewritten or {}).keys()
+        sizes |= {k: v for k, v in written.items() if k in whole and isinstance(v, int)}
     records = {
         wellknown.SYNCED_KEYS: encode_keys(labels, own),
         wellknown.LABEL_KEYS: encode_label_keys(translated),

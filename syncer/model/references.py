@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tenancy import names
+from tenancy.resources import NETWORK_ATTACHMENTS
 
 _RESERVED_CONFIG_MAPS = frozenset(
     {names.SUPER_ROOT_CA, names.SERVICE_VARIABLES, names.API_VARIABLES}
@@ -31,6 +32,8 @@ def is_reserved_name(kind: str, name: str) -> bool:
         return name.startswith(names.TOKEN_SECRET_PREFIX)
     if kind == "NetworkPolicy":
         return name in names.DEFAULT_POLICIES
+    if kind == NETWORK_ATTACHMENTS.kind:
+        return name == names.PRIMARY_NETWORK
     return kind == "ConfigMap" and name in _RESERVED_CONFIG_MAPS
 
 

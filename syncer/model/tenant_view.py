@@ -34,6 +34,11 @@ DNS_OFFSET = 10
 """Offset of the tenant's DNS service in its service range: the tenth address."""
 
 
+def return_no_range() -> ServiceCidr | None:
+    """Return None, because the super cluster's service range is not known."""
+    return None
+
+
 def return_false(_: CidrAddress) -> bool:
     """Return False, because no pod is known."""
     return False
@@ -71,6 +76,9 @@ class TenantView:
     """Return whether a running super pod of the tenant has an address, which is not a node's."""
     list_node_ports: Callable[[], Collection[tuple[str, int]]] = tuple
     """Return protocol and number of each node port of the tenant's super Services, in order."""
+    get_super_service_range: Callable[[], ServiceCidr | None] = return_no_range
+    """Return the super cluster's service range, of which the tenant's is a part. None if
+    unknown."""
     get_target_network: Callable[[], TargetNetwork] | None = None
     """Return the settings of a target. None for the home cluster."""
 

@@ -19,12 +19,15 @@ from syncer.model.tenant_view import TenantView
 from syncer.rules import disruption_budgets, namespaces
 from syncer.rules.configuration import cache_transforms, config_maps_secrets
 from syncer.rules.network import endpoint_slices, ingresses, network_policies, services
+from syncer.rules.network.attachments import definitions, multi_network_policies
 from syncer.rules.storage import claim_status, claims
 from tenancy.resources import (
     CONFIG_MAPS,
     ENDPOINT_SLICES,
     INGRESSES,
+    MULTI_NETWORK_POLICIES,
     NAMESPACES,
+    NETWORK_ATTACHMENTS,
     NETWORK_POLICIES,
     PERSISTENT_VOLUME_CLAIMS,
     POD_DISRUPTION_BUDGETS,
@@ -75,6 +78,9 @@ class KeyReconciler(Enum):
     """`syncer.controllers.storage.claims`, because a claim's source must be the tenant's, too."""
     BUDGET = auto()
     """`syncer.controllers.disruption_budgets`, which waits before it allows more evictions."""
+    ATTACHMENT = auto()
+    """`syncer.controllers.network.attachments`, because the super cluster may not serve the
+    kind."""
     POD = auto()
     """`syncer.controllers.pods.pod_reconciler`."""
 
@@ -155,6 +161,9 @@ class SyncedKind:
     is_in_targets: bool = False
     """Pods use the kind in whatever super cluster they run. Other kinds exist in the home cluster
     only."""
+    needs_crd: bool = False
+    """The kind comes with a CRD. It is synced where both servers have it, if the chart enables
+    additional networks."""
     reports_wait: bool = False
     """The tenant gets an Event while the old twin of a recreated object is being deleted."""
 
@@ -275,7 +284,39 @@ KINDS: tuple[SyncedKind, ...] = (
     ),
 )
 
+NETWORK_KINDS: tuple[SyncedKind, ...] = (
+    SyncedKind(
+        resource=NETWORK_ATTACHMENTS,
+        direction=SyncDirection.DOWN,
+        update_method=UpdateMethod.REPLACE,
+        reconciler=KeyReconciler.ATTACHMENT,
+        build=definitions.build_definition,
+        change=definitions.build_change,
+        has_grace_period=False,
+        needs_crd=True,
+    ),
+    SyncedKind(
+        resource=MULTI_NETWORK_POLICIES,
+        direction=SyncDirection.DOWN,
+        update_method=UpdateMethod.REPLACE,
+        reconciler=KeyReconciler.ATTACHMENT,
+        build=multi_network_policies.build_policy,
+        change=multi_network_policies.build_change,
+        has_grace_period=False,
+        needs_crd=True,
+    ),
+)
+"""Kinds of additional networks. They are synced if the chart enables them."""
+
 KINDS_BY_NAME: Mapping[str, SyncedKind] = {kind.resource.kind: kind for kind in KINDS}
+ALL_KINDS_BY_NAME: Mapping[str, SyncedKind] = {
+    kind.resource.kind: kind for kind in (*KINDS, *NETWORK_KINDS)
+}
+
+
+def select_kinds(*, networks: bool) -> Mapping[str, SyncedKind]:
+    """Return the kinds that a syncer syncs. `networks`: additional networks are enabled."""
+    return ALL_KINDS_BY_NAME if networks else KINDS_BY_NAME
 
 
 def get_reduction(kind: str) -> Callable[[Entry], Entry] | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import BY_TENANT_INDEX, SuperCluster
-from syncer.model.keys import ADDRESS, NODE, QUOTA_REPORT, TENANT_STATUS, VOLUME, Key
+from syncer.model.keys import ADDRESS, NETWORK_CRD, NODE, QUOTA_REPORT, TENANT_STATUS, VOLUME, Key
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.model.pod_index import PodIndex
 from syncer.model.tenant_view import TenantView
@@ -75,8 +75,19 @@ class AllKeys:
             yield from self.list_mirror_keys(mirror.resource.kind)
         for name in self._list_volume_names():
             yield self._build_key(VOLUME, "", name)
+        for kind in (each for each, row in below.kinds.items() if row.needs_crd):
+            yield self._build_key(NETWORK_CRD, "", kind)
         yield self._build_key(TENANT_STATUS, "", "")
         yield self._build_key(QUOTA_REPORT, "", "")
+
+    def list_optional_keys(self, kind: str) -> Iterable[Key]:
+        """Yield the keys of a kind that comes with a CRD."""
+        below = self._super_cluster
+        if kind not in below.kinds:
+            yield from self.list_mirror_keys(kind)
+        elif kind in below.stores:
+            for entry in self._view.stores[kind].list():
+                yield self._build_key(kind, entry.namespace, entry.name)
 
     def list_mirror_keys(self, kind: str) -> Iterable[Key]:
         """Yield the keys of a mirrored kind."""

@@ -35,12 +35,16 @@ ASLEEP = wellknown.ASLEEP
 """`VirtualCluster.spec.sleep` is set. vc-manager waits for it before it stops the API server."""
 NO_SUCH_TARGET = "NoSuchTarget"
 TARGETS_DECLARED = "Granted"
+NETWORK_INVALID = "NetworkUnusable"
+NETWORK_USABLE = "NetworkUsable"
 STORE_CHANGED = "StoreChanged"
 STORE_INTACT = "StoreIntact"
 
 HELD_STORE = "heldStore"
 """Field of the status with the store for which deletes are held."""
 
+_OPTIONAL_CONDITIONS = (wellknown.TARGETS_GRANTED, wellknown.NETWORK_READY)
+"""Conditions that a VirtualCluster has only with the field that they are about."""
 _MAX_MESSAGE = 1024
 
 
@@ -88,6 +92,20 @@ def build_targets_granted(*, missing: Sequence[str], generation: int) -> Conditi
     )
 
 
+def build_network_ready(*, problem: str, generation: int) -> Condition:
+    """Return the condition NetworkReady. `problem` is why spec.network cannot be used, or empty."""
+    return conditions.build_condition(
+        wellknown.NETWORK_READY,
+        "False" if problem else "True",
+        NETWORK_INVALID if problem else NETWORK_USABLE,
+        f"spec.network: {problem}."[:_MAX_MESSAGE]
+        if problem
+        else "Pods are created on the network of spec.network.",
+        now=_format_now(),
+        generation=generation,
+    )
+
+
 def held_store(uid: str) -> dict[str, str]:
     """Return `status.heldStore` for a store in which kube-system has this UID.
 
@@ -109,7 +127,7 @@ def get_other_conditions(entry: Entry) -> list[Condition]:
     live = (entry.decode().get("status") or {}).get("conditions") or ()
     found = (
         conditions.find_condition(live, kind)
-        for kind in (wellknown.DELETES_HELD, wellknown.TARGETS_GRANTED)
+        for kind in (wellknown.DELETES_HELD, *_OPTIONAL_CONDITIONS)
     )
     return [dict(each) for each in found if each is not None]
 
@@ -167,8 +185,8 @@ async def write_conditions(
     status = entry.decode().get("status") or {}
     live = status.get("conditions") or []
     kinds = {condition["type"] for condition in wanted}
-    is_over = wellknown.TARGETS_GRANTED not in kinds and conditions.find_condition(
-        live, wellknown.TARGETS_GRANTED
+    is_over = any(
+        kind not in kinds and conditions.find_condition(live, kind) for kind in _OPTIONAL_CONDITIONS
     )
     if is_up_to_date(live, wanted) and status.get(HELD_STORE) == store and not is_over:
         return

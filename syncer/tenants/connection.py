@@ -117,7 +117,7 @@ class ConnectedSession(Protocol):
         """Return True if the twin of a tenant pod exists."""
 
     def handle_kind_served(self, kind: str) -> None:
-        """Queue the keys of a mirrored kind that the tenant now serves."""
+        """Queue the keys of an optional kind that the tenant now serves."""
 
     def iterate_stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
@@ -151,12 +151,13 @@ class TenantConnection:
         self.client = TenantClient(
             endpoint, user_agent=home.client.user_agent, fence=home.client.fence
         )
+        optional = (
+            *OPTIONAL_RESOURCES,
+            *(kind.resource for kind in home.kinds.values() if kind.needs_crd),
+        )
         self.stores = {
             resource.kind: Store(_INDEXES.get(resource.kind))
-            for resource in (
-                *(resource for resource, _, _ in WATCHED_RESOURCES),
-                *OPTIONAL_RESOURCES,
-            )
+            for resource in (*(resource for resource, _, _ in WATCHED_RESOURCES), *optional)
         }
         self.cache_budget = CacheBudget((limits or TenantLimits()).cache)
         self._sessions: list[ConnectedSession] = []
@@ -195,7 +196,7 @@ class TenantConnection:
                     loop_budget=home.loop_budget,
                     on_served=partial(self._handle_kind_served, resource.kind),
                 )
-                for resource in OPTIONAL_RESOURCES
+                for resource in optional
             ),
         )
         self.event_recorder = TenantEventRecorder(self.client)
@@ -254,6 +255,13 @@ class TenantConnection:
             chain.from_iterable(
                 each.hot_loop_guard.list_parked().items() for each in self._sessions
             )
+        )
+
+    def is_defined(self, kind: str) -> bool:
+        """Return whether the tenant has the CRD of an optional kind."""
+        return any(
+            isinstance(each, CrdReflector) and each.resource.kind == kind and each.is_defined
+            for each in self._reflectors
         )
 
     # The tenant's store (etcd).
@@ -409,7 +417,7 @@ class TenantConnection:
                         raise errors.Unavailable(problem) from None
 
     def _handle_kind_served(self, kind: str) -> None:
-        """Notify all sessions that the tenant has begun to serve a mirrored kind."""
+        """Notify all sessions that the tenant has begun to serve an optional kind."""
         for session in self._sessions:
             session.handle_kind_served(kind)
 

@@ -4,6 +4,7 @@ Owns the rule for a missing policy. Must not know sessions. Hazard: a named poli
 or cannot be read must allow nothing. Its author may have meant it to be narrower than any default.
 """
 
+import contextlib
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from kubeio.cache.store import Store
 from syncer.tenants import conditions
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, get_policy_name, parse_tenant_policy
+from tenancy.policy.network_attachments import resolve_conflict
 from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 
 
@@ -60,9 +62,25 @@ def _get_named_policy(
             " is synced. Create it, or use another one.",
         )
     try:
-        return parse_tenant_policy(entry.decode())
+        return _compare_attachments(parse_tenant_policy(entry.decode()), name, policies)
     except InvalidSpecError as problem:
         return PolicyUnavailable(
             conditions.POLICY_UNREADABLE,
             f"{problem}. Nothing of the tenant is synced. Correct the TenantPolicy.",
         )
+
+
+def _compare_attachments(found: TenantPolicySpec, name: str, policies: Store) -> TenantPolicySpec:
+    """Return a policy whose networks cannot be used if another policy divides them differently."""
+    own = found.network.attachments
+    if not own.devices:
+        return found
+    others = {}
+    for entry in policies.list():
+        if entry.name != name and b'"attachments"' in entry.body:
+            with contextlib.suppress(InvalidSpecError):  # it allows nothing, so it divides nothing
+                others[entry.name] = parse_tenant_policy(entry.decode()).network.attachments
+    checked = resolve_conflict(own, others)
+    if checked is own:
+        return found
+    return replace(found, network=replace(found.network, attachments=checked))

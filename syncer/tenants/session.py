@@ -105,6 +105,7 @@ class Session:
             get_super_cidrs=super_cluster.cidr_tracker.get_current,
             is_own_pod=self._is_own_pod,
             list_node_ports=self.node_ports.list_ports,
+            get_super_service_range=super_cluster.get_service_range,
             get_target_network=self._get_network_source(),
         )
         self._all_keys = AllKeys(
@@ -402,9 +403,10 @@ class Session:
             yield self.build_key(ASSIGNMENT, *entry.key)
 
     def handle_kind_served(self, kind: str) -> None:
-        """Queue the keys of a mirrored kind that the tenant now serves."""
-        for key in self._all_keys.list_mirror_keys(kind):
+        """Queue the keys of an optional kind that one of the servers now serves."""
+        for key in self._all_keys.list_optional_keys(kind):
             self.enqueue(key, low=True)
+        self.connection.enqueue_status()
 
     def iterate_stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""

@@ -78,8 +78,17 @@ PROGRAMS = (
     GoProgram("ctr", "containerd", f"{_CONTAINERD}/ctr", "containerd"),
     _cni("main", "bridge"),
     _cni("main", "loopback"),
+    _cni("main", "macvlan"),
+    _cni("main", "vlan"),
     _cni("ipam", "host-local"),
+    _cni("ipam", "static"),
     _cni("meta", "portmap"),
+    GoProgram(
+        "whereabouts",
+        "whereabouts",
+        "github.com/k8snetworkplumbingwg/whereabouts/cmd",
+        "whereabouts",
+    ),
     GoProgram("registry", "registry", "virtual-cluster.local/testbed/registry", "registry"),
     GoProgram(
         "local-path-provisioner",
@@ -133,6 +142,7 @@ CLUSTER_GROUPS = (
 )
 """Groups that every super cluster runs or is set up with, besides its Kubernetes minor."""
 _SOURCES = {
+    "whereabouts": "github.com/k8snetworkplumbingwg/whereabouts",
     "kwok": "sigs.k8s.io/kwok",
     "karpenter": "sigs.k8s.io/karpenter",
     "cert-manager": "github.com/cert-manager/cert-manager",

@@ -42,7 +42,7 @@ restrict_oom_score_adj = true
 netns_mounts_under_state_dir = true
 
 [plugins."io.containerd.cri.v1.runtime".cni]
-bin_dirs = ["{cni_bin}"]
+bin_dirs = ["{cni_bin}", "{added_bin}"]
 conf_dir = "{cni_conf}"
 
 [plugins."io.containerd.cri.v1.runtime".containerd]
@@ -110,6 +110,7 @@ def containerd_config(root: Path, configuration: Path, pause: str) -> str:
         root=root,
         socket=CONTAINERD_SOCKET,
         cni_bin=cni_folder(),
+        added_bin=configuration / "cni-bin",
         cni_conf=configuration / "cni",
         runc=shutil.which("runc", path="/usr/local/sbin:/usr/sbin:/usr/bin") or "runc",
         pause=pause,

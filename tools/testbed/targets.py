@@ -75,10 +75,10 @@ _UP = _DEMO | Target(("metrics-server",), (_metrics_image,))
 _INTEGRATION = Target(
     (
         *("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes"),
-        "s3",
+        *("s3", "cni", "whereabouts"),
     )
 )
-_NODE = _UP | Target(("kubectl",), (_shipped_interpreter,))
+_NODE = _UP | Target(("kubectl", "whereabouts"), (_shipped_interpreter,))
 _TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
     (*_OLDER, "kwok", "karpenter", "cert-manager"), (_some_tenants_images, cert_manager.build)

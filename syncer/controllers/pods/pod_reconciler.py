@@ -25,6 +25,7 @@ from syncer.controllers.pods import (
     assign_cluster,
     create,
     node_selection,
+    pod_networks,
     reschedule,
     split_services,
     unreachable_target,
@@ -271,6 +272,8 @@ def _build_shown_status(pod: Object, twin: Object, session: Session) -> Object:
 async def _sync_status_up(
     both: ExistingPod, twin: Object, session: Session, *, is_just_changed: bool = False
 ) -> None:
+    if await pod_networks.sync_network_status(both.kind, both.key, both.tenant_x, twin, session):
+        is_just_changed = True
     shown = _build_shown_status(both.pod, twin, session)
     types = session.synced_states.get_condition_types(both.key)
     body = pod_status.build_patch_to(both.pod, shown, types)

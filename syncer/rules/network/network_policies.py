@@ -73,7 +73,7 @@ def build_network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> 
     walk = FieldWalk()
     spec = walk.walk_fields(tenant_policy.get("spec") or {}, NETWORK_POLICY_SPEC, "spec")
     problems = (
-        walk.problems or list(policy_size.check_written_size(spec)) or list(_find_problems(spec))
+        walk.problems or list(policy_size.check_written_size(spec)) or list(find_problems(spec))
     )
     if problems:
         raise RejectedError(*problems)
@@ -105,7 +105,8 @@ def depends_on_namespaces(body: bytes) -> bool:
 # --- problems -------------------------------------------------------------------------------------
 
 
-def _find_problems(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
+def find_problems(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
+    """Yield the problems of the selectors and peers of a policy."""
     yield from label_selectors.find_problems(spec.get("podSelector") or {}, "spec.podSelector")
     if not isinstance(spec.get("policyTypes", []), list):
         yield RejectionProblem(
@@ -166,7 +167,7 @@ def _build_context(view: TenantView) -> _PolicyContext:
 
 
 def _build_spec(spec: Mapping[str, Any], view: TenantView) -> Object:
-    types = _get_policy_types(spec)
+    types = get_policy_types(spec)
     pods = label_selectors.translate_selector(spec.get("podSelector") or {}, view.policy.metadata)
     twin: Object = {"podSelector": pods, "policyTypes": types}
     ground = _build_context(view)
@@ -184,11 +185,32 @@ def _build_spec(spec: Mapping[str, Any], view: TenantView) -> Object:
     return twin
 
 
-def _get_policy_types(spec: Mapping[str, Any]) -> list[str]:
+def get_policy_types(spec: Mapping[str, Any]) -> list[str]:
     """Return the policy types. If there are none, return the defaults of the API."""
     if spec.get("policyTypes"):
         return list(spec["policyTypes"])
     return ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def build_selected_rules(
+    rules: Sequence[Mapping[str, Any]], direction: PolicyDirection, view: TenantView
+) -> list[Object]:
+    """Return rules in which selectors select pods of the tenant only. Blocks stay as they are.
+
+    A rule whose peers all select nothing is left out.
+    """
+    context, found = _build_context(view), list[Object]()
+    for rule in rules:
+        peers = _deduplicate(rule.get(direction.peers_field) or ())
+        built = [
+            dict(peer) if "ipBlock" in peer else _build_selector_peer(peer, context)
+            for peer in peers
+        ]
+        kept = [peer for peer in built if peer is not None]
+        if kept or not peers:
+            ports = {"ports": rule["ports"]} if rule.get("ports") else {}
+            found.append({**({direction.peers_field: kept} if kept else {}), **ports})
+    return found
 
 
 def _build_rule(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from syncer.model import builtin_policy, label_selectors
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
+from syncer.rules.network.attachments import selections
 from syncer.rules.placement import opt_in
 from syncer.rules.pods.node_selection import REQUIRED
 from tenancy import wellknown
@@ -147,7 +148,7 @@ def build_requirements(
         tolerations=as_mappings(spec.get("tolerations")),
         requests=compute_requests(spec),
         has_opted_in=opt_in.has_opted_in(pod, namespace_labels),
-        home_only_reason=_find_home_only_reason(spec),
+        home_only_reason=_find_home_only_reason(spec, pod),
         needs_dns=spec.get("dnsPolicy") != "None",
     )
 
@@ -218,7 +219,10 @@ def choose_cluster(
     return NoFit(f"{said[:_MAX_MESSAGE]}.")
 
 
-def _find_home_only_reason(spec: Mapping[str, Any]) -> str:
+def _find_home_only_reason(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
+    annotations = as_mapping(as_mapping(pod.get("metadata")).get("annotations"))
+    if any(annotations.get(key) for key in selections.REQUESTS):
+        return "has no additional networks"
     volumes = as_mappings(spec.get("volumes"))
     if any(volume.get("persistentVolumeClaim") or volume.get("ephemeral") for volume in volumes):
         return "does not support pods with claims yet"

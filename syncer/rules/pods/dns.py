@@ -57,6 +57,14 @@ def resolver_of(view: TenantView) -> DnsResolver:
             domain=view.spec.cluster_domain,
             allows_node_dns=view.policy.network.node_dns == "Allow",
         )
+    if view.spec.network is not None:  # the cluster's server is not reachable from it
+        servers = view.spec.network.dns
+        return DnsResolver(
+            server=servers[0] if servers else "",
+            additional_servers=servers[1:],
+            domain=view.spec.cluster_domain,
+            allows_node_dns=view.policy.network.node_dns == "Allow",
+        )
     service = view.stores["Service"].get(*DNS_SERVICE)
     allows_node_dns = view.policy.network.node_dns == "Allow"
     # Without a DNS service a pod would get the resolver of its node. If the policy refuses that,

@@ -24,6 +24,8 @@ from syncer.model.rejections import (
 )
 from syncer.model.unstructured import as_strings
 from syncer.rules import autoscaler_annotations, container_limits
+from syncer.rules.network.attachments import primary_networks, selections
+from syncer.rules.network.attachments.selections import SelectionContext
 from syncer.rules.pods import (
     dns,
     environment,
@@ -62,6 +64,8 @@ class PodBuildContext(NamedTuple):
     policy: TenantPolicySpec = BASELINE_POLICY
     policy_labels: Mapping[str, str] = NO_LABELS
     """Labels for the directions in which a network policy of the tenant selects the pod."""
+    networks: SelectionContext | None = None
+    """Additional networks. None: they are not offered."""
 
 
 class BuiltPod(NamedTuple):
@@ -96,6 +100,8 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         *security_levels.write_user_namespace(spec, context.policy),
         *size_limits.check_memory_volumes(spec, context.policy.quota),
     ]
+    networks, refused = _translate_networks(tenant_pod, context)
+    problems += refused
     controller = object_meta.get_controller(metadata)
     controller_kind = str((controller or {}).get("kind", ""))
     refused, notices, choice = scheduling.rewrite_scheduling(
@@ -113,6 +119,8 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
     if choice is not None and choice.problem:
         raise UnschedulableError(choice.problem)
     notices += _find_reserved_keys(metadata)
+    if context.networks is None:
+        notices += selections.find_left_out(metadata.get("annotations") or {})
     notices += _find_dotted_annotations(metadata, context.policy.metadata)
     notices += autoscaler_annotations.find_left_out(metadata, context.policy)
     notices += container_limits.write_limits(spec, context.policy)
@@ -132,6 +140,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         mirrors,
         policy=context.policy,
         policy_labels=context.policy_labels,
+        networks=networks,
     )
     notices += object_meta.find_left_out("Pod", metadata, super_metadata, context.policy.metadata)
     if choice is not None:
@@ -151,11 +160,13 @@ def build_metadata(
     containers: Sequence[str] | None = None,
     policy: TenantPolicySpec = BASELINE_POLICY,
     policy_labels: Mapping[str, str] = NO_LABELS,
+    networks: Mapping[str, str] = NO_LABELS,
 ) -> Object:
     """Return the metadata that the super pod should have now. It applies to running pods as well.
 
     `containers` are the names of containers that the node agent may serve. The default is the
-    containers of the template. `policy_labels` are those of `PodBuildContext`.
+    containers of the template. `policy_labels` are those of `PodBuildContext`. `networks` are the
+    translated annotations for additional networks.
     """
     metadata, passing = tenant_pod["metadata"], policy.metadata
     controller = object_meta.get_controller(metadata)
@@ -176,7 +187,26 @@ def build_metadata(
         },
         decided_annotations=autoscaler_annotations.build_annotations(metadata, policy),
         referenced=mirrors.referenced_annotations,
+        rewritten=networks,
     )
+
+
+def _translate_networks(
+    tenant_pod: Mapping[str, Any], context: PodBuildContext
+) -> tuple[Mapping[str, str], list[RejectionProblem]]:
+    """Return the annotations for additional networks, and what is wrong with the tenant's."""
+    metadata, spec = tenant_pod["metadata"], tenant_pod["spec"]
+    offered = context.networks
+    if offered is None or spec.get("hostNetwork"):
+        return NO_LABELS, []
+    problems = list(primary_networks.find_pod_problems(spec)) if offered.primary else []
+    try:
+        found = selections.translate_annotations(
+            metadata.get("annotations") or {}, metadata["namespace"], offered
+        )
+    except RejectedError as refused:
+        return NO_LABELS, [*problems, *refused.problems]
+    return found, problems
 
 
 def _build_controller_labels(controller: Mapping[str, Any] | None) -> dict[str, str]:

@@ -112,3 +112,10 @@ def test_a_held_condition_is_kept_by_other_news():
     assert conditions.held_store_before(cluster(held, heldStore={})) == {}
     assert conditions.held_store_before(cluster(held)) is None
     assert held["type"] == wellknown.DELETES_HELD
+
+
+def test_a_network_that_cannot_be_used_is_named_with_what_to_do():
+    said = conditions.build_network_ready(problem="cidr x. Correct it", generation=1)
+    assert (said["status"], said["reason"]) == ("False", conditions.NETWORK_INVALID)
+    assert said["message"] == "spec.network: cidr x. Correct it."
+    assert conditions.build_network_ready(problem="", generation=1)["status"] == "True"

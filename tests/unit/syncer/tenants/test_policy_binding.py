@@ -54,3 +54,22 @@ def test_what_the_cluster_keeps_above_is_added_to_what_its_policy_does():
     alone = policy_binding.resolve_policy(cluster(opaque_meta_prefixes=("internal",)), policies())
     assert not isinstance(alone, PolicyUnavailable)
     assert alone.metadata.opaque_prefixes == ("internal",)
+
+
+def test_networks_that_another_policy_divides_differently_cannot_be_used():
+    def offer(vlans: str) -> dict[str, Any]:
+        devices = [{"name": "br", "tenantVlans": vlans}]
+        return {"network": {"attachments": {"types": ["bridge"], "devices": devices}}}
+
+    equal = policies(mine=offer("1000-1999"), theirs=offer("1000-1999"), other={})
+    found = policy_binding.resolve_policy(cluster("mine"), equal)
+    assert not isinstance(found, PolicyUnavailable)
+    assert not found.network.attachments.conflict
+    unequal = policies(mine=offer("1000-1999"), theirs=offer("1500-1600"))
+    found = policy_binding.resolve_policy(cluster("mine"), unequal)
+    assert not isinstance(found, PolicyUnavailable)
+    assert "TenantPolicy theirs" in found.network.attachments.conflict
+    unreadable = policies(mine=offer("1000-1999"), theirs=offer("x"))
+    found = policy_binding.resolve_policy(cluster("mine"), unreadable)
+    assert not isinstance(found, PolicyUnavailable)
+    assert not found.network.attachments.conflict

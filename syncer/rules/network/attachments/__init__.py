@@ -1,0 +1,1 @@
+"""Additional networks of pods: definitions, annotations, policies, and a tenant's share of them."""

@@ -1,0 +1,338 @@
+"""Packets of two tenants with equal networks, through the real plugins, in network namespaces.
+
+The stand-in for Multus runs by itself, with a real API server, the plugins bridge and Whereabouts,
+and two nodes that are connected by a trunk. The networks are those that the rules of the syncer
+build. There is no kubelet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from kubeio.api.client import Client
+from kubeio.errors import AlreadyExists
+from syncer.model.tenant_view import TenantView
+from syncer.rules.network.attachments import definitions, network_status, selections
+from syncer.rules.network.attachments.network_status import STATUS_ANNOTATIONS
+from syncer.rules.network.attachments.selections import NETWORKS, SelectionContext
+from tenancy.ownership import Tenant
+from tenancy.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    NETWORK_ATTACHMENTS,
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from tests.integration.syncer.objects import pod
+from tests.support.controlplane import LocalControlPlane
+from tests.support.eventually import eventually
+from tests.support.forwarding import reachable_in
+from tests.support.names import fresh_name
+from tests.support.syncer.attachments import OWN, attachment_view, bridge, definition
+from tools.testbed import binaries
+from tools.testbed.networks import meta_plugin, node_networks
+
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="creates network namespaces"),
+]
+
+PACKETS = 5_000
+NODES = 2
+POOLS = Resource("whereabouts.cni.cncf.io", "v1alpha1", "ippools", "IPPool")
+SAME = bridge(bridge=OWN, vlan=0, ipam={"type": "whereabouts", "range": "10.20.0.0/24"})
+SHARED = bridge(vlan=100, ipam={"type": "whereabouts", "range": "10.100.0.0/16"})
+SERVER = """
+import socket, sys
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("0.0.0.0", 7777))
+print("ready", flush=True)
+while True:
+    data, place = server.recvfrom(64)
+    server.sendto(sys.argv[1].encode() + b":" + data, place)
+"""
+CLIENT = """
+import socket, sys
+target, count = sys.argv[1], int(sys.argv[2])
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.settimeout(0.3)
+found = {}
+for number in range(count):
+    client.sendto(b"%d" % number, (target, 7777))
+    try:
+        said = client.recv(64).decode().split(":")[0]
+    except OSError:
+        said = "nothing"
+    found[said] = found.get(said, 0) + 1
+    if said == "nothing" and number > 20:
+        break
+import json
+print(json.dumps(found))
+"""
+
+
+def ip(*words: str) -> None:
+    """Run ip."""
+    subprocess.run(["ip", *words], check=True)
+
+
+@dataclass(kw_only=True)
+class Machines:
+    """Two nodes and a hub as network namespaces, and the pods on them."""
+
+    client: Client
+    folder: Path
+    mark: str
+    views: dict[str, TenantView]
+    pods: list[str] = field(default_factory=list)
+    servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def space(self, name: str) -> str:
+        """Return the name of a network namespace of this test."""
+        return f"{self.mark}-{name}"
+
+    def config(self, node: int) -> dict[str, Any]:
+        """Return the stand-in's configuration on a node, over an ordinary default network."""
+        delegate = {
+            "cniVersion": "1.0.0",
+            "name": "default",
+            "plugins": [
+                {
+                    "type": "bridge",
+                    "bridge": "cni0",
+                    "ipam": {
+                        "type": "host-local",
+                        "subnet": f"10.250.{node}.0/24",
+                        "dataDir": str(self.folder / f"host-local-{node}"),
+                    },
+                }
+            ],
+        }
+        found = node_networks.build_config(
+            delegate,
+            kubeconfig=self.folder / "kubeconfig",
+            state=self.folder / f"state-{node}",
+        )
+        return {"cniVersion": "1.0.0", "name": "meta", **found}
+
+    def call(
+        self, command: str, node: int, namespace: str, name: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the stand-in on a node as a runtime does."""
+        space = self.space(name)
+        environment = {
+            "CNI_COMMAND": command,
+            "CNI_CONTAINERID": space,
+            "CNI_NETNS": f"/run/netns/{space}",
+            "CNI_IFNAME": "eth0",
+            "CNI_ARGS": f"IgnoreUnknown=1;K8S_POD_NAMESPACE={namespace};K8S_POD_NAME={name}",
+            "CNI_PATH": f"{self.folder}/bin:{binaries.path('bridge').parent}",
+            "PATH": os.environ["PATH"],
+        }
+        program = str(self.folder / "bin" / node_networks.PLUGIN)
+        return subprocess.run(
+            ["ip", "netns", "exec", self.space(f"node{node}"), program],
+            input=json.dumps(self.config(node)),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    async def network(self, tenant: str, config: dict[str, Any], name: str = "lab") -> None:
+        """Create the twin of a tenant's network."""
+        view = self.views[tenant]
+        space = view.get_super_namespace("web")
+        with contextlib.suppress(AlreadyExists):
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
+            await self.client.create(NAMESPACES, body)
+        await eventually(lambda: self.client.get(SERVICE_ACCOUNTS, "default", namespace=space))
+        twin = definitions.build_definition(definition(config, name=name), view)
+        await self.client.create(NETWORK_ATTACHMENTS, twin)
+
+    async def attach(
+        self, tenant: str, name: str, node: int, networks: str = "lab"
+    ) -> dict[str, Any]:
+        """Create a pod with the translated annotation, attach it, and return the status."""
+        view = self.views[tenant]
+        space = view.get_super_namespace("web")
+        context = SelectionContext(
+            attachments=view.policy.network.attachments,
+            get_super_namespace=view.get_super_namespace,
+            find_segment=lambda *_: None,
+        )
+        body = pod(name, automountServiceAccountToken=False)
+        body["metadata"]["annotations"] = selections.translate_annotations(
+            {NETWORKS: networks}, "web", context
+        )
+        await self.client.create(PODS, body, namespace=space)
+        ip("netns", "add", self.space(name))
+        self.pods.append(name)
+        done = await asyncio.to_thread(self.call, "ADD", node, space, name)
+        assert done.returncode == 0, done.stdout + done.stderr
+        seen = await self.client.get(PODS, name, namespace=space)
+        annotations = seen["metadata"]["annotations"]
+        assert annotations[meta_plugin.STAND_IN] == "meta_plugin"
+        text = network_status.translate_status(annotations[STATUS_ANNOTATIONS[0]], {space: "web"})
+        entries = json.loads(text)
+        return {each["name"]: each for each in entries}
+
+    def list_links(self, name: str) -> list[str]:
+        """Return the interfaces of a pod."""
+        words = ["ip", "-n", self.space(name), "-json", "link"]
+        done = subprocess.run(words, capture_output=True, check=True)
+        return [each["ifname"] for each in json.loads(done.stdout)]
+
+    def serve(self, name: str, word: str) -> None:
+        """Answer datagrams in a pod with a word."""
+        server = subprocess.Popen(
+            ["ip", "netns", "exec", self.space(name), sys.executable, "-c", SERVER, word],
+            stdout=subprocess.PIPE,
+        )
+        assert server.stdout is not None
+        server.stdout.readline()
+        self.servers.append(server)
+
+    async def ask(self, name: str, address: str, count: int = PACKETS) -> dict[str, int]:
+        """Send datagrams from a pod; return how often each word answered."""
+        words = ["ip", "netns", "exec", self.space(name), sys.executable, "-c", CLIENT]
+        done = await asyncio.to_thread(
+            subprocess.run, [*words, address, str(count)], capture_output=True, check=True
+        )
+        found: dict[str, int] = json.loads(done.stdout)
+        return found
+
+
+def tenants(mark: str) -> dict[str, TenantView]:
+    """Return two tenants, each with a service range of its own."""
+    return {
+        name: attachment_view(
+            tenant=Tenant(name=name, namespace=mark, uid=f"{mark}-{name}", root=f"{mark}-{name}"),
+            service_range=service_range,
+        )
+        for name, service_range in (("a", "10.96.8.0/22"), ("b", "10.96.12.0/22"))
+    }
+
+
+@pytest.fixture
+def spaces() -> Iterator[Callable[[str], str]]:
+    """Network namespaces that end with the test."""
+    made: list[str] = []
+
+    def make(name: str) -> str:
+        ip("netns", "add", name)
+        made.append(name)
+        subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+        return name
+
+    yield make
+    for name in made:
+        ip("netns", "delete", name)
+
+
+@pytest.fixture
+async def machines(
+    super_plane: LocalControlPlane, tmp_path: Path, spaces: Callable[[str], str]
+) -> AsyncIterator[Machines]:
+    mark = fresh_name("t")[:8]
+    (tmp_path / "kubeconfig").write_bytes(super_plane.kubeconfig())
+    node_networks.write_program(tmp_path / "bin")
+    nodes = [spaces(f"{mark}-node{number}") for number in range(1, NODES + 1)]
+    hub = f"/run/netns/{spaces(f'{mark}-hub')}"
+    node_networks.connect_hub(hub)
+    for number, node in enumerate(nodes, 1):
+        node_networks.connect_node(number, hub, f"/run/netns/{node}")
+    port = urlsplit(super_plane.server).port
+    assert port is not None
+    async with Client(super_plane.endpoint) as client, reachable_in(nodes, port, tmp_path):
+        for crd in node_networks.list_crds():
+            with contextlib.suppress(AlreadyExists):
+                await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
+        for resource in (NETWORK_ATTACHMENTS, POOLS):
+            await eventually(lambda resource=resource: client.list(resource))
+        made = Machines(client=client, folder=tmp_path, mark=mark, views=tenants(mark))
+        try:
+            yield made
+        finally:
+            for server in made.servers:
+                server.kill()
+                server.wait()
+            for name in made.pods:
+                ip("netns", "delete", made.space(name))
+
+
+async def test_equal_networks_of_two_tenants_carry_no_packet_across(machines: Machines):
+    """The same name, the same VLAN number and the same range, on two nodes."""
+    found = {}
+    for tenant in ("a", "b"):
+        await machines.network(tenant, SAME)
+        for number in (1, 2):
+            name = f"{tenant}{number}"
+            status = await machines.attach(tenant, name, number)
+            assert set(status) == {"", "web/lab"}
+            found[name] = status["web/lab"]["ips"][0]
+            machines.serve(name, tenant)
+    assert (found["a1"], found["a2"]) == (found["b1"], found["b2"])  # equal addresses
+    for name, other in (("a1", "a2"), ("a2", "a1"), ("b1", "b2"), ("b2", "b1")):
+        assert await machines.ask(name, found[other]) == {name[0]: PACKETS}
+    # With the peers of one tenant gone, the other tenant's pod of that address answers nothing.
+    space = machines.views["a"].get_super_namespace("web")
+    assert machines.call("DEL", 2, space, "a2").returncode == 0
+    assert set(await machines.ask("a1", found["a2"], 30)) == {"nothing"}
+
+
+async def test_a_shared_vlan_gives_no_address_twice(machines: Machines):
+    await asyncio.to_thread(
+        subprocess.run,
+        ["ip", "-n", machines.space("node1"), "link", "add", "br-shared", "type", "bridge"],
+        check=True,
+    )
+    addresses = {}
+    for tenant in ("a", "b"):
+        await machines.network(tenant, SHARED)
+        for number in range(3):
+            name = f"{tenant}{number}"
+            addresses[name] = (await machines.attach(tenant, name, 1))["web/lab"]["ips"][0]
+    assert len(set(addresses.values())) == 6
+    assert all(each.startswith("10.100.8.") for name, each in addresses.items() if name[0] == "a")
+    assert all(each.startswith("10.100.12.") for name, each in addresses.items() if name[0] == "b")
+    pools = (await machines.client.list(POOLS))["items"]
+    names = {machines.views[each].tenant.uid for each in ("a", "b")}
+    assert len(names) == 2
+    assert len([pool for pool in pools if pool["spec"]["range"] == "10.100.0.0/16"]) == 2
+
+
+async def test_a_detached_pod_gives_its_address_back_and_a_failure_leaves_nothing(
+    machines: Machines,
+):
+    await machines.network("a", SAME)
+    first = await machines.attach("a", "a1", 1)
+    space = machines.views["a"].get_super_namespace("web")
+    for _ in range(2):  # DEL is idempotent
+        assert machines.call("DEL", 1, space, "a1").returncode == 0
+    again = await machines.attach("a", "a2", 1)
+    assert again["web/lab"]["ips"] == first["web/lab"]["ips"]
+    body = pod("a3", automountServiceAccountToken=False)
+    body["metadata"]["annotations"] = {NETWORKS: "lab,gone"}
+    await machines.client.create(PODS, body, namespace=space)
+    ip("netns", "add", machines.space("a3"))
+    machines.pods.append("a3")
+    before = machines.list_links("a3")
+    done = machines.call("ADD", 1, space, "a3")
+    assert done.returncode == 1
+    assert "gone" in json.loads(done.stdout)["msg"]
+    assert machines.list_links("a3") == before

@@ -1,0 +1,1 @@
+"""Additional networks of pods in the testbed: a stand-in for Multus, and the network below it."""
