@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tenancy import wellknown
+from tenancy.resources import VIRTUAL_CLUSTER_CONTROL_PLANES
 
 ReconcileKind = Literal[
     "VirtualCluster",
@@ -24,6 +25,8 @@ ReconcileKind = Literal[
     "Snapshot",
     "SnapshotSchedule",
     "SyncEvents",
+    "ClusterProfile",
+    "ControlPlane",
 ]
 
 
@@ -91,6 +94,24 @@ def build_schedule_key(namespace: str, name: str) -> ReconcileKey:
 def build_sync_events_key(namespace: str, name: str) -> ReconcileKey:
     """Return the key of the Events about the syncer's conditions of a VirtualCluster."""
     return ReconcileKey("SyncEvents", namespace, name)
+
+
+def build_profile_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of the ClusterProfile of a VirtualCluster."""
+    return ReconcileKey("ClusterProfile", namespace, name)
+
+
+def build_control_plane_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of a VirtualClusterControlPlane."""
+    return ReconcileKey("ControlPlane", namespace, name)
+
+
+def get_control_plane_key(metadata: Mapping[str, Any]) -> ReconcileKey | None:
+    """Return the key of the VirtualClusterControlPlane that owns a VirtualCluster, or None."""
+    for each in metadata.get("ownerReferences") or ():
+        if each.get("controller") and each["kind"] == VIRTUAL_CLUSTER_CONTROL_PLANES.kind:
+            return build_control_plane_key(metadata["namespace"], each["name"])
+    return None
 
 
 def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:
