@@ -16,9 +16,11 @@ from kubectl_vc.output.cli_errors import CliError, NotFoundError
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import listing
-from tenancy import conditions, super_clusters
+from tenancy import conditions, super_clusters, wellknown
 
 CheckState = Literal["ok", "note", "wrong", "unknown"]
+_SUMMARIES = (super_clusters.READY, wellknown.STALLED)
+"""Conditions that repeat another one."""
 _NOT_PROBED_TEXT = (
     "vc-manager has not checked it yet. Check that vc-manager runs, and that its version supports"
     " SuperClusters."
@@ -78,7 +80,7 @@ def list_check_results(body: Mapping[str, Any]) -> list[CheckResult]:
         found.append(CheckResult(name, "Checked", "unknown", text))
     for kind in (*super_clusters.CONDITIONS, *super_clusters.SYNCER_CONDITIONS):
         condition = conditions.find_condition(listed, kind)
-        if condition is None or kind == super_clusters.READY:
+        if condition is None or kind in _SUMMARIES:
             continue
         message = " ".join(str(condition.get("message") or "").split())
         found.append(CheckResult(name, kind, _evaluate_condition(kind, condition, body), message))
