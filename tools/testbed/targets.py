@@ -75,7 +75,7 @@ _UP = _DEMO | Target(("metrics-server",), (_metrics_image,))
 _INTEGRATION = Target(
     (
         *("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes"),
-        "s3",
+        *("s3", "health"),
     )
 )
 _NODE = _UP | Target(("kubectl",), (_shipped_interpreter,))

@@ -130,7 +130,16 @@ func (known scripts) GetResourceHealth(object *unstructured.Unstructured) (*heal
 			return nil, err
 		}
 	}
-	state.SetGlobal("obj", luajson.DecodeValue(state, object.Object))
+	// The decoder knows the number type of JSON alone, and no integers.
+	text, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	var plain map[string]any
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return nil, err
+	}
+	state.SetGlobal("obj", luajson.DecodeValue(state, plain))
 	if err := state.DoString(script); err != nil {
 		return nil, err
 	}
