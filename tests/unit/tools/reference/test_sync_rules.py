@@ -6,7 +6,7 @@ from tools.packages import ROOT
 from tools.reference import sync_rules
 from tools.reference.sync_rules import RuleUse
 
-CODE = '''
+CODE = """
 _RULE = "b-rule"
 TABLE = {"a": RefuseField("a-rule", "must not be set. Remove it")}
 
@@ -16,7 +16,7 @@ def check(value, rule):
     text = f"names {value}, " "which is taken"
     yield RejectionProblem("c-rule", path="spec", text=text)
     yield RejectionProblem(rule.rule, "spec", rule.text)
-'''
+"""
 
 
 def test_each_rule_has_the_sentence_that_was_assigned_last(tmp_path, monkeypatch):
