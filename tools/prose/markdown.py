@@ -52,7 +52,7 @@ def paragraphs(text: str, *, tables: bool = False) -> Iterator[list[Line]]:
 
 
 def _without_front_matter(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of a page. Those of its front matter are empty, so that numbers stay."""
+    """Yield the lines of a page. Lines of its front matter are empty, so that numbers stay."""
     end = lines.index("---", 1) if lines[:1] == ["---"] and "---" in lines[1:] else -1
     for number, line in enumerate(lines):
         yield "" if number <= end else line

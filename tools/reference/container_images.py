@@ -39,7 +39,7 @@ def build_page() -> str:
             _HEAD,
             "## Components\n",
             markdown.build_table(("image", "purpose"), ours),
-            f"## Control planes of tenants\n\nOne of each for the Kubernetes minors {minors}.\n",
+            f"## Control planes of tenants\n\nTenants may have the Kubernetes minors {minors}.\n",
             markdown.build_table(("image", "purpose"), rows),
         ]
     )
