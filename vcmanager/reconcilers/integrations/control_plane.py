@@ -107,15 +107,19 @@ async def _apply_virtual_cluster(
 
 
 def _is_as_declared(found: Object, desired: Mapping[str, Any]) -> bool:
+    """Return whether an apply would change nothing. Users may add forms of kubeconfig Secrets."""
     head = {"apiVersion": desired["apiVersion"], "kind": desired["kind"]}
+    spec = dict(desired["spec"])
+    missing = set(spec.pop("kubeconfigSecrets")) - set(found["spec"].get("kubeconfigSecrets") or ())
     # A removed field is in no declaration. Its owner in managedFields is this reconcile.
-    optional = {"policyRef", "endpoint"} - desired["spec"].keys()
-    return is_subset(desired, {**found, **head}) and not any(
+    optional = {"policyRef", "endpoint"} - spec.keys()
+    is_left = any(
         f"f:{field}" in (each.get("fieldsV1") or {}).get("f:spec", {})
         for each in found["metadata"].get("managedFields") or ()
         if each.get("manager") == FIELD_MANAGER
         for field in optional
     )
+    return not missing and not is_left and is_subset({**desired, "spec": spec}, {**found, **head})
 
 
 async def _write_endpoint(means: ReconcileContext, body: Object, existing: Object) -> None:

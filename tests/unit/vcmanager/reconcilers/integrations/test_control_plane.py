@@ -113,3 +113,24 @@ async def test_a_refused_tenant_is_a_condition(problem):
     assert isinstance(await reconcile(client), RequeueAfter)
     listed = client.bodies[-1]["status"]["conditions"]
     assert {each["type"] for each in listed} >= {"Stalled", "Available"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_applied"),
+    [
+        ({"kubeconfigSecrets": ["ClusterAPI"]}, False),
+        ({"kubeconfigSecrets": ["ArgoCD", "ClusterAPI"], "dns": "none"}, False),
+        ({"kubeconfigSecrets": ["ArgoCD"]}, True),
+        ({"kubeconfigSecrets": ["ClusterAPI"], "clusterVersionName": "v1.35"}, True),
+    ],
+)
+async def test_only_a_difference_is_applied(spec, is_applied):
+    found = {
+        "metadata": {**tenant()["metadata"], "labels": {"cluster.x-k8s.io/cluster-name": "shop"}},
+        "spec": {"clusterVersionName": "v1.36", **spec},
+    }
+    owner = found["metadata"]["ownerReferences"][0]
+    owner |= {"apiVersion": "controlplane.cluster.x-k8s.io/v1alpha1", "name": "cp"}
+    client = ObjectsByKind(virtualclustercontrolplanes=control_plane(), virtualclusters=found)
+    await reconcile(client)
+    assert (("apply", "shop") in client.calls) is is_applied
