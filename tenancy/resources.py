@@ -43,6 +43,15 @@ SUPER_CLUSTERS = Resource(
 VIRTUAL_CLUSTER_SNAPSHOTS = Resource(
     "tenancy.x-k8s.io", "v1alpha1", "virtualclustersnapshots", "VirtualClusterSnapshot"
 )
+VIRTUAL_CLUSTER_CONTROL_PLANES = Resource(
+    "controlplane.cluster.x-k8s.io",
+    "v1alpha1",
+    "virtualclustercontrolplanes",
+    "VirtualClusterControlPlane",
+)
+CLUSTER_PROFILES = Resource(
+    "multicluster.x-k8s.io", "v1alpha1", "clusterprofiles", "ClusterProfile"
+)
 
 NAMESPACES = _core_resource("namespaces", "Namespace", namespaced=False)
 NODES = _core_resource("nodes", "Node", namespaced=False)

@@ -54,7 +54,15 @@ AGENT_READY = "AgentReady"
 
 Pods are placed in the cluster even without it.
 """
-CONDITIONS = (READY, REACHABLE, AUTHORIZED, VERSION_SUPPORTED, NETWORKS_OVERLAP, AGENT_READY)
+CONDITIONS = (
+    READY,
+    REACHABLE,
+    AUTHORIZED,
+    VERSION_SUPPORTED,
+    NETWORKS_OVERLAP,
+    AGENT_READY,
+    wellknown.STALLED,
+)
 
 
 class SecretRef(msgspec.Struct, frozen=True, kw_only=True):

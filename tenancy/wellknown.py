@@ -235,6 +235,8 @@ AGENT = "vn-agent"
 TARGET_AGENT = "vn-agent-target"
 """Account, in the home cluster, of the agents for the pods of one target each."""
 
+ADMIN_KUBECONFIG = "admin-kubeconfig"
+"""Secret in a root namespace, and its key, with the admin kubeconfig of the tenant."""
 KUBECONFIG_READER_ROLE = "virtual-cluster-kubeconfigs"
 """ClusterRole of the chart that gets only the Secret `admin-kubeconfig`."""
 

@@ -48,6 +48,8 @@ async def _run(options: argparse.Namespace) -> int:
                 network_policies=options.network_policies == "true",
                 egress=options.egress,
                 scrapers=options.scrapers,
+                cluster_manager=options.cluster_manager,
+                cluster_api=options.cluster_api == "true",
             ),
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
@@ -116,6 +118,17 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=_parse_scrapers,
         default=env("CONTROL_PLANE_SCRAPERS") or "[]",
         help="NetworkPolicy peers that may read the metrics of tenants' etcd, as a JSON list",
+    )
+    parser.add_argument(
+        "--cluster-manager",
+        default=env("CLUSTER_MANAGER", ""),
+        help="Name of the cluster manager in ClusterProfiles. Empty: none are written",
+    )
+    parser.add_argument(
+        "--cluster-api",
+        choices=("true", "false"),
+        default=env("CLUSTER_API", "false"),
+        help="Whether this is the control plane provider of Cluster API",
     )
     parser.add_argument(
         "--port",

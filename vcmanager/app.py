@@ -29,6 +29,7 @@ from tenancy import wellknown
 from tenancy.resources import (
     SUPER_CLUSTERS,
     TENANT_POLICIES,
+    VIRTUAL_CLUSTER_CONTROL_PLANES,
     VIRTUAL_CLUSTER_SNAPSHOTS,
     VIRTUAL_CLUSTERS,
 )
@@ -44,6 +45,8 @@ from vcmanager.reconcilers import (
     syncer_access,
     tenant_content,
 )
+from vcmanager.reconcilers.integrations.cluster_profile import reconcile_cluster_profile
+from vcmanager.reconcilers.integrations.control_plane import reconcile_control_plane
 from vcmanager.reconcilers.snapshots.schedule import reconcile_schedule
 from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
@@ -86,6 +89,8 @@ _RECONCILE_FUNCTIONS: Mapping[
     "SnapshotSchedule": reconcile_schedule,
     "SyncEvents": sync_events.reconcile_sync_events,
     "TenantContent": tenant_content.reconcile_content,
+    "ClusterProfile": reconcile_cluster_profile,
+    "ControlPlane": reconcile_control_plane,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -208,7 +213,9 @@ class _Manager:
             self._queue.add(AGENT_TRUST_KEY)
             self._queue.add(AGENT_ACCESS_KEY)
             self._queue.add(SYNCER_ACCESS_KEY)
-            async with kopf_watches.run_watches(self._endpoint, self._queue.add) as failed:
+            async with kopf_watches.run_watches(
+                self._endpoint, self._queue.add, options=self._options.settings
+            ) as failed:
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())
                 either: list[asyncio.Future[Any]] = [stopped, failed]
@@ -238,11 +245,13 @@ class _Manager:
         """Return True if the manager's kinds are served, False after a stop request."""
         if self._stop.is_set():
             return False
+        is_provider = self._options.settings.cluster_api
         for kind in (
             VIRTUAL_CLUSTERS,
             TENANT_POLICIES,
             SUPER_CLUSTERS,
             VIRTUAL_CLUSTER_SNAPSHOTS,
+            *((VIRTUAL_CLUSTER_CONTROL_PLANES,) if is_provider else ()),
         ):
             await self._client.list(kind, limit=1)
         return True

@@ -22,8 +22,10 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import loading
 from kubeio.http.rest import ClientOptions
-from tenancy import conditions, super_clusters
+from tenancy import conditions, super_clusters, wellknown
 
+_SUMMARIES = (super_clusters.READY, wellknown.STALLED)
+"""Conditions that repeat another one."""
 _NOT_PROBED_TEXT = (
     "vc-manager has not checked it yet. Check that vc-manager runs, and that its version supports"
     " SuperClusters."
@@ -126,7 +128,7 @@ def list_check_results(body: Mapping[str, Any]) -> list[CheckResult]:
         found.append(CheckResult(name, "Checked", "unknown", text))
     for kind in (*super_clusters.CONDITIONS, *super_clusters.SYNCER_CONDITIONS):
         condition = conditions.find_condition(listed, kind)
-        if condition is None or kind == super_clusters.READY:
+        if condition is None or kind in _SUMMARIES:
             continue
         message = " ".join(str(condition.get("message") or "").split())
         found.append(CheckResult(name, kind, _evaluate_condition(kind, condition, body), message))

@@ -104,6 +104,7 @@ class SnapshotStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     completed_at: str = ""
     manifest: SnapshotManifest | None = None
     comparison: SnapshotComparison | None = None
+    observed_generation: int = 0
     conditions: tuple[dict[str, Any], ...] = ()
 
 

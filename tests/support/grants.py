@@ -126,15 +126,23 @@ async def _create_namespace_role(client: Client) -> None:
 
 
 async def guard(
-    client: Client, user: str = "", *, component: str = wellknown.SYNCER, values: str = ""
+    client: Client,
+    user: str = "",
+    *,
+    component: str = wellknown.SYNCER,
+    values: str = "",
+    switches: Sequence[str] = (),
 ) -> None:
     """Create the chart's admission policy of an account, or of a user in its place.
 
-    The policy about levels is left out, because only vc-manager knows them.
+    The policy about levels is left out, because only vc-manager knows them. `values` are texts of
+    the chart, and `switches` are values of any type.
     """
     account = f"system:serviceaccount:{NAMESPACE}:{component}"
     template = f"templates/{component.removeprefix('vc-')}-policy.yaml"
-    for body in render("--show-only", template, *(("--set-string", values) if values else ())):
+    settings = [*(("--set-string", values) if values else ())]
+    settings += [word for each in switches for word in ("--set", each)]
+    for body in render("--show-only", template, *settings):
         text, kind = json.dumps(body), body["kind"]
         assert kind.endswith("Binding") or account in text
         plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"

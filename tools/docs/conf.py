@@ -16,8 +16,10 @@ SECTIONS = {
     "Evaluate": ("README", "docs/compare", "docs/limits", "docs/faq", "docs/conformance"),
     "Tutorials": ("docs/tutorials/*",),
     "How to, super admin": (
-        *("docs/install", "docs/usage", "docs/policy", "docs/targets", "docs/snapshots"),
-        *("docs/ui", "docs/troubleshooting", "docs/monitoring", "docs/release"),
+        *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/usage", "docs/policy"),
+        *("docs/targets", "docs/snapshots", "docs/ui", "docs/troubleshooting"),
+        *("docs/monitoring", "docs/gitops", "docs/cluster-api", "docs/cluster-inventory"),
+        "docs/release",
         "docs/runbooks/README",
     ),
     "Walkthroughs": ("docs/walkthroughs/README", "docs/walkthroughs/0*"),

@@ -1,7 +1,7 @@
 """Paragraphs and list items of Markdown.
 
-Code fences, tables, headings and HTML comments are left out. Each list item is at least one
-sentence. A short bold text that begins a paragraph is a heading.
+Front matter, code fences, tables, headings and HTML comments are left out. Each list item is at
+least one sentence. A short bold text that begins a paragraph is a heading.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def paragraphs(text: str, *, tables: bool = False) -> Iterator[list[Line]]:
     """Yield the paragraphs and list items of a text, and its table cells where wanted."""
     block: list[Line] = []
     fence, indent, comment = "", 0, False
-    for number, raw in enumerate(text.splitlines(), start=1):
+    for number, raw in enumerate(_without_front_matter(text.splitlines()), start=1):
         line = re.sub(r"^\s*>\s?", "", raw)
         mark = _FENCE.match(line)
         if fence or comment:
@@ -49,6 +49,13 @@ def paragraphs(text: str, *, tables: bool = False) -> Iterator[list[Line]]:
             indent = 0
         block.append(Line(number, line if block else _without_lead(line)))
     yield block
+
+
+def _without_front_matter(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a page. Lines of its front matter are empty, so that numbers stay."""
+    end = lines.index("---", 1) if lines[:1] == ["---"] and "---" in lines[1:] else -1
+    for number, line in enumerate(lines):
+        yield "" if number <= end else line
 
 
 def of_lines(lines: Sequence[Line]) -> Iterator[list[Line]]:

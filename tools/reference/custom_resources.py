@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,10 +12,11 @@ import yaml
 from tools.packages import ROOT
 from tools.reference import markdown
 
-_FOLDER = ROOT / "charts/virtual-cluster/files/crds"
+_FILES = ROOT / "charts/virtual-cluster/files"
+_FOLDERS = ("crds", "cluster-api")
 _HEAD = markdown.build_head(
     "Custom resources",
-    "`charts/virtual-cluster/files/crds/`",
+    "`charts/virtual-cluster/files/`",
     "A field with a default can be left out. `[]` marks the items of a list, and `*` the keys of a"
     " map.",
 )
@@ -22,8 +24,13 @@ _HEAD = markdown.build_head(
 
 def build_page() -> str:
     """Return the page."""
-    crds = [yaml.safe_load(path.read_text()) for path in sorted(_FOLDER.glob("*.yaml"))]
+    crds = [yaml.safe_load(path.read_text()) for path in _list_files()]
     return "\n".join([_HEAD, *map(_build_section, crds)])
+
+
+def _list_files() -> Iterator[Path]:
+    for folder in _FOLDERS:
+        yield from sorted((_FILES / folder).glob("*.yaml"))
 
 
 def _build_section(crd: Mapping[str, Any]) -> str:

@@ -33,4 +33,8 @@ def _build_table(rows: tuple[RbacRule, ...]) -> str:
 
 def _build_row(rule: RbacRule) -> tuple[str, str, str, str]:
     resources = ", ".join(map(markdown.quote, rule.resources))
-    return markdown.quote(rule.group) or "core", resources, ", ".join(rule.verbs), rule.reason
+    reason = rule.reason
+    if rule.enabled_by is not None:
+        name, values = rule.enabled_by
+        reason += f" Only if the chart value {markdown.quote(name)} is {' or '.join(values)}."
+    return markdown.quote(rule.group) or "core", resources, ", ".join(rule.verbs), reason

@@ -75,7 +75,7 @@ _UP = _DEMO | Target(("metrics-server",), (_metrics_image,))
 _INTEGRATION = Target(
     (
         *("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes"),
-        *("s3", "cni", "whereabouts"),
+        *("s3", "health", "cni", "whereabouts"),
     )
 )
 _NODE = _UP | Target(("kubectl", "whereabouts"), (_shipped_interpreter,))

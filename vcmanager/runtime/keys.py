@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tenancy import wellknown
+from tenancy.resources import VIRTUAL_CLUSTER_CONTROL_PLANES
 
 ReconcileKind = Literal[
     "VirtualCluster",
@@ -25,6 +26,8 @@ ReconcileKind = Literal[
     "SnapshotSchedule",
     "SyncEvents",
     "TenantContent",
+    "ClusterProfile",
+    "ControlPlane",
 ]
 
 
@@ -97,6 +100,24 @@ def build_sync_events_key(namespace: str, name: str) -> ReconcileKey:
 def build_content_key(namespace: str, name: str) -> ReconcileKey:
     """Return the key of the shared objects and manifests in the tenant of a VirtualCluster."""
     return ReconcileKey("TenantContent", namespace, name)
+
+
+def build_profile_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of the ClusterProfile of a VirtualCluster."""
+    return ReconcileKey("ClusterProfile", namespace, name)
+
+
+def build_control_plane_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of a VirtualClusterControlPlane."""
+    return ReconcileKey("ControlPlane", namespace, name)
+
+
+def get_control_plane_key(metadata: Mapping[str, Any]) -> ReconcileKey | None:
+    """Return the key of the VirtualClusterControlPlane that owns a VirtualCluster, or None."""
+    for each in metadata.get("ownerReferences") or ():
+        if each.get("controller") and each["kind"] == VIRTUAL_CLUSTER_CONTROL_PLANES.kind:
+            return build_control_plane_key(metadata["namespace"], each["name"])
+    return None
 
 
 def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:

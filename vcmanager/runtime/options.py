@@ -26,6 +26,10 @@ class OperatorSettings:
     """PriorityClass of control planes without one of their own. Empty: the cluster's default."""
     network_policies: bool = True
     """Whether root namespaces have NetworkPolicies."""
+    cluster_manager: str = ""
+    """Name of this installation in ClusterProfiles. Empty: there are no ClusterProfiles."""
+    cluster_api: bool = False
+    """Whether VirtualClusterControlPlanes are reconciled. Then their kind must be served."""
     scrapers: tuple[dict[str, Any], ...] = ()
     """NetworkPolicy peers that may read the metrics of etcd. Empty: nothing may."""
     egress: tuple[IPNetwork, ...] = ()

@@ -11,13 +11,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from tenancy import wellknown
+from tenancy import conditions, wellknown
+from tenancy.conditions import Condition, ConditionStatus
 from tenancy.snapshots import view
 from tenancy.snapshots.specs import SnapshotComparison, SnapshotManifest, SnapshotPhase
 from tenancy.snapshots.view import Snapshot
 from vcmanager.snapshots.jobs import JobResult
 
+COMPLETE = "Complete"
+"""Condition of a VirtualClusterSnapshot, and the phase in which it is True."""
 WAITING_FOR_FILE = "WaitingForFile"
+_STATUS_BY_PHASE: Mapping[SnapshotPhase, ConditionStatus] = {"Complete": "True", "Failed": "False"}
+"""Status of Complete. Unknown in the other phases."""
+_SUMMARY_BY_PHASE: Mapping[SnapshotPhase, str] = {
+    "Pending": wellknown.RECONCILING,
+    "Running": wellknown.RECONCILING,
+    "Failed": wellknown.STALLED,
+}
+"""Condition for kstatus, which does not know Complete."""
 StepAction = Literal["none", "create_claim", "create_job"]
 
 
@@ -46,6 +57,22 @@ class SaveDecision:
     reason: str
     message: str
     action: StepAction = "none"
+
+
+def build_conditions(decision: SaveDecision, *, now: str, generation: int) -> list[Condition]:
+    """Return the conditions of a snapshot: Complete, and Reconciling or Stalled."""
+    rows: list[tuple[str, ConditionStatus]] = [
+        (COMPLETE, _STATUS_BY_PHASE.get(decision.phase, "Unknown"))
+    ]
+    summary = _SUMMARY_BY_PHASE.get(decision.phase)
+    if summary is not None:
+        rows.append((summary, "True"))
+    return [
+        conditions.build_condition(
+            *row, decision.reason, decision.message, now=now, generation=generation
+        )
+        for row in rows
+    ]
 
 
 def decide_save(facts: SaveFacts, snapshot: Snapshot) -> SaveDecision:

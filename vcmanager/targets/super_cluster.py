@@ -395,7 +395,11 @@ async def _write_status(this: _TargetReconcile) -> None:
     is_said = all(
         conditions.find_condition(old.get("conditions"), each["type"]) == each for each in said
     )
-    is_over = _OBSERVED in old and _OBSERVED not in facts
+    wanted = {each["type"] for each in said}
+    is_over = (_OBSERVED in old and _OBSERVED not in facts) or any(
+        each.get("type") in super_clusters.CONDITIONS and each.get("type") not in wanted
+        for each in old.get("conditions") or ()
+    )
     if is_said and not is_over and all(old.get(field) == value for field, value in facts.items()):
         return
     head = {

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from clusterversions import catalog
 from kubeio import errors
-from tenancy import conditions, super_clusters
+from tenancy import conditions, super_clusters, wellknown
 from tenancy.conditions import Condition, ConditionStatus
 from tenancy.super_clusters import ClusterRanges
 from vcmanager.targets import required_permissions
@@ -25,6 +25,8 @@ MAX_VERSION_LENGTH = 64
 _MAX_MINOR_SKEW = 1
 _MAX_SHOWN = 3
 _MAX_TOKEN = 16 * 1024
+_PERMANENT_REASONS = frozenset({"InvalidSpec", "SameCluster", super_clusters.IDENTITY_CHANGED})
+"""Reasons of Ready that no later probe changes. A missing Secret may still be created."""
 
 
 class ConditionBody(NamedTuple):
@@ -65,7 +67,16 @@ class TargetConditions:
             )
 
     def set_ready(self, *, reachable_network: bool) -> None:
-        """Set Ready from the other conditions. An overlap matters only if pods reach each other."""
+        """Set Ready from the other conditions, and Stalled if only a person can help.
+
+        An overlap matters only if pods reach each other.
+        """
+        self._set_ready(reachable_network=reachable_network)
+        ready = self.conditions[super_clusters.READY]
+        if ready.reason in _PERMANENT_REASONS:
+            self.set_condition(wellknown.STALLED, "True", ready.reason, ready.message)
+
+    def _set_ready(self, *, reachable_network: bool) -> None:
         wanted = (
             super_clusters.REACHABLE,
             super_clusters.AUTHORIZED,

@@ -26,7 +26,9 @@ from tenancy.resources import Resource
 from vcmanager.plan import external_endpoint as endpoint_of
 from vcmanager.runtime import keys
 from vcmanager.runtime.keys import ReconcileKey
+from vcmanager.runtime.options import OperatorSettings
 from vcmanager.watches import predicates
+from vcmanager.watches.predicates import WatchedBody
 
 WakeFunction = Callable[[ReconcileKey], None]
 
@@ -61,7 +63,7 @@ _LOGGER_LEVELS = {
 
 @contextlib.asynccontextmanager
 async def run_watches(
-    endpoint: Endpoint, enqueue: WakeFunction
+    endpoint: Endpoint, enqueue: WakeFunction, *, options: OperatorSettings
 ) -> AsyncIterator[asyncio.Future[None]]:
     """Watch while the block runs. Yields a future that ends when watching has failed."""
     loop = asyncio.get_running_loop()
@@ -72,7 +74,7 @@ async def run_watches(
 
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kopf")
     ended = asyncio.ensure_future(
-        loop.run_in_executor(pool, _run_in_thread, endpoint, enqueue_threadsafe, stop)
+        loop.run_in_executor(pool, _run_in_thread, endpoint, enqueue_threadsafe, options, stop)
     )
     try:
         yield ended
@@ -82,18 +84,22 @@ async def run_watches(
         pool.shutdown(wait=False)
 
 
-def _run_in_thread(endpoint: Endpoint, enqueue: WakeFunction, stop: threading.Event) -> None:
+def _run_in_thread(
+    endpoint: Endpoint, enqueue: WakeFunction, options: OperatorSettings, stop: threading.Event
+) -> None:
     """Run kopf in this thread until the stop flag is set."""
     for name, level in _LOGGER_LEVELS.items():
         logging.getLogger(name).setLevel(level)
-    asyncio.run(_run_operator(endpoint, enqueue, stop))
+    asyncio.run(_run_operator(endpoint, enqueue, options, stop))
     if not stop.is_set():
         raise RuntimeError("the watches ended")
 
 
-async def _run_operator(endpoint: Endpoint, enqueue: WakeFunction, stop: threading.Event) -> None:
+async def _run_operator(
+    endpoint: Endpoint, enqueue: WakeFunction, options: OperatorSettings, stop: threading.Event
+) -> None:
     await kopf.operator(
-        registry=_build_registry(endpoint, enqueue),
+        registry=_build_registry(endpoint, enqueue, options),
         settings=_build_settings(),
         clusterwide=True,
         standalone=True,
@@ -134,9 +140,12 @@ class _WatchHandlers:
     Only the thread of kopf may use them.
     """
 
-    def __init__(self, enqueue: WakeFunction) -> None:
+    def __init__(self, enqueue: WakeFunction, options: OperatorSettings) -> None:
         """Start without remembered objects."""
         self._enqueue = enqueue
+        self._options = options
+        self._published: dict[str, tuple[str, ...]] = {}
+        """State of each VirtualCluster that objects of other projects repeat, by UID."""
         self._seen = predicates.SeenDigests()
         self._policies: dict[str, predicates.PolicyUse] = {}
         """Policy of each VirtualCluster, by UID."""
@@ -158,6 +167,11 @@ class _WatchHandlers:
             (resources.CERTIFICATE_SIGNING_REQUESTS, self._on_request),
             (resources.NODES, self._on_node),
             *(
+                [(resources.VIRTUAL_CLUSTER_CONTROL_PLANES, self._on_control_plane)]
+                if self._options.cluster_api
+                else []
+            ),
+            *(
                 (child, functools.partial(self._on_child, child))
                 for child in (*CHILD_RESOURCES, resources.NAMESPACES)
             ),
@@ -177,11 +191,32 @@ class _WatchHandlers:
             if state != self._sync_states[uid]:
                 metadata = body["metadata"]
                 self._enqueue(keys.build_sync_events_key(metadata["namespace"], metadata["name"]))
+        self._enqueue_integrations(type, body)
         if self._seen.has_changed(resources.VIRTUAL_CLUSTERS, type, body):
             key = keys.build_key_of_listed(body)
             self._enqueue(key)
             self._enqueue(keys.build_schedule_key(key.namespace, key.name))
             self._enqueue(keys.build_content_key(key.namespace, key.name))
+
+    def _enqueue_integrations(self, kind: str | None, body: WatchedBody) -> None:
+        """Queue the objects of other projects that repeat the state of a VirtualCluster."""
+        metadata = body["metadata"]
+        before = self._published.pop(metadata["uid"], None)
+        now = predicates.get_published_state(body)
+        if kind != "DELETED":
+            self._published[metadata["uid"]] = now
+            if before == now:
+                return
+            if self._options.cluster_manager:
+                self._enqueue(keys.build_profile_key(metadata["namespace"], metadata["name"]))
+        key = keys.get_control_plane_key(metadata) if self._options.cluster_api else None
+        if key is not None:
+            self._enqueue(key)
+
+    async def _on_control_plane(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        if self._seen.has_changed(resources.VIRTUAL_CLUSTER_CONTROL_PLANES, type, body):
+            metadata = body["metadata"]
+            self._enqueue(keys.build_control_plane_key(metadata["namespace"], metadata["name"]))
 
     async def _on_snapshot(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         if self._seen.has_changed(resources.VIRTUAL_CLUSTER_SNAPSHOTS, type, body):
@@ -240,14 +275,16 @@ class _WatchHandlers:
             self._addresses[name] = now
 
 
-def _build_registry(endpoint: Endpoint, enqueue: WakeFunction) -> kopf.OperatorRegistry:
+def _build_registry(
+    endpoint: Endpoint, enqueue: WakeFunction, options: OperatorSettings
+) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     async def login(**_: Any) -> kopf.AiohttpSession:
         return _create_session(endpoint)
 
     kopf.on.login(registry=registry)(login)
-    for resource, handler in _WatchHandlers(enqueue).list_handlers():
+    for resource, handler in _WatchHandlers(enqueue, options).list_handlers():
         kopf.on.event(
             group=resource.group,
             version=resource.version,

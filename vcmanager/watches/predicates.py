@@ -78,6 +78,29 @@ def get_sync_state(body: WatchedBody) -> tuple[str, ...]:
     return tuple(str(each.get(key, "")) for each in found for key in ("status", "reason"))
 
 
+def get_published_state(body: WatchedBody) -> tuple[str, ...]:
+    """Return the state of a VirtualCluster that a ClusterProfile or Cluster API repeats."""
+    status = body.get("status") or {}
+    listed = status.get("conditions")
+    kinds = (
+        wellknown.READY,
+        wellknown.CONTROL_PLANE_UP_TO_DATE,
+        wellknown.KUBECONFIG_SECRETS_READY,
+        wellknown.STALLED,
+    )
+    found = (conditions.find_condition(listed, kind) or {} for kind in kinds)
+    return (
+        *(str(body["metadata"].get(field, "")) for field in ("generation", "deletionTimestamp")),
+        *(str(status.get(field, "")) for field in ("version", "endpoint", "clusterNamespace")),
+        *(str(each.get(field, "")) for each in found for field in ("status", "reason", "message")),
+    )
+
+
+def _reduce_control_plane(body: WatchedBody) -> object:
+    """Return the metadata with the owner, which Cluster API sets, without the status."""
+    return _strip_metadata(body), body["metadata"].get("ownerReferences")
+
+
 def _strip_metadata(body: WatchedBody) -> dict[str, Any]:
     found = body["metadata"]
     wanted = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp")
@@ -157,6 +180,7 @@ _REDUCE_FUNCTIONS: Mapping[Resource, Callable[[WatchedBody], object]] = {
     resources.CLUSTER_VERSIONS: _strip_metadata,
     # Without the status, which only the woken reconcile writes.
     resources.VIRTUAL_CLUSTER_SNAPSHOTS: _strip_metadata,
+    resources.VIRTUAL_CLUSTER_CONTROL_PLANES: _reduce_control_plane,
     resources.SUPER_CLUSTERS: _reduce_super_cluster,
     resources.TENANT_POLICIES: _strip_metadata,
     resources.NAMESPACES: _reduce_root_namespace,

@@ -6,8 +6,9 @@ Hazard: the plane is shared; tests use VirtualClusters of their own and delete n
 
 import asyncio
 import contextlib
+import functools
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,8 +59,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlan
 
 
 @contextlib.contextmanager
-def installed(folder: Path) -> Iterator[LocalControlPlane]:
-    """Run an API server that knows our kinds and accounts."""
+def installed(folder: Path, *switches: str) -> Iterator[LocalControlPlane]:
+    """Run an API server that knows our kinds and accounts. `switches` are values of the chart."""
     made = LocalControlPlane(
         folder,
         name="super",
@@ -67,7 +68,7 @@ def installed(folder: Path) -> Iterator[LocalControlPlane]:
         audit=True,
         controllers=CONTROLLERS,
     )
-    with serving(made, _install):
+    with serving(made, functools.partial(_install, switches=switches)):
         yield made
 
 
@@ -84,7 +85,7 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPla
         yield made
 
 
-async def _install(client: Client) -> None:
+async def _install(client: Client, switches: Sequence[str] = ()) -> None:
     await install_crds(client)
     own = (resources.VIRTUAL_CLUSTERS, resources.CLUSTER_VERSIONS, resources.TENANT_POLICIES)
     for resource in own:
@@ -107,7 +108,8 @@ async def _install(client: Client) -> None:
         rows = [row for row in RBAC_RULES if row.namespaced is bool(namespace)]
         await grants.grant(client, rows, USER, namespace=namespace)
     image = "image.registry=registry.example,image.tag=1"
-    await grants.guard(client, USER, component=wellknown.MANAGER, values=image)
+    component = wellknown.MANAGER
+    await grants.guard(client, USER, component=component, values=image, switches=switches)
 
 
 def cluster_version(name: str, **spec: Any) -> Object:

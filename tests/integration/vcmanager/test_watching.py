@@ -22,7 +22,9 @@ async def woken(stage: ManagerStage) -> AsyncIterator[list[ReconcileKey]]:
     found: list[ReconcileKey] = []
     marker = await stage.declare()
     metadata = marker["metadata"]
-    async with kopf_watches.run_watches(stage.plane.endpoint_for(USER), found.append) as failed:
+    async with kopf_watches.run_watches(
+        stage.plane.endpoint_for(USER), found.append, options=stage.means.settings
+    ) as failed:
         key = keys.build_virtual_cluster_key(metadata["namespace"], metadata["name"])
         await eventually(lambda: key in found, within=30)
         yield found
@@ -144,7 +146,9 @@ async def test_what_is_a_tenants_own_wakes_nobody(stage: ManagerStage, woken):
 
 async def test_kopf_leaves_no_task_and_no_connection_behind(stage: ManagerStage):
     before = asyncio.all_tasks()
-    async with kopf_watches.run_watches(stage.plane.endpoint_for(USER), [].append):
+    async with kopf_watches.run_watches(
+        stage.plane.endpoint_for(USER), [].append, options=stage.means.settings
+    ):
         await asyncio.sleep(0.5)
     await eventually(lambda: not asyncio.all_tasks() - before)
 

@@ -6,6 +6,7 @@ import pytest
 from kubeio import errors
 from tests.support.eventually import eventually
 from vcmanager import app
+from vcmanager.runtime.options import OperatorSettings
 
 
 async def test_when_the_lease_is_lost_the_work_ends_before_anything_else():
@@ -56,8 +57,9 @@ class CrdServer:
         self.listed.append((kind.kind, limit))
 
 
-def manager(client, stop):
-    return app._Manager(SimpleNamespace(), None, client, stop)
+def manager(client, stop, **more):
+    settings = OperatorSettings(registry="", **more)
+    return app._Manager(SimpleNamespace(settings=settings), None, client, stop)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,12 @@ async def test_the_start_waits_for_the_crds(monkeypatch, problem):
         "SuperCluster",
         "VirtualClusterSnapshot",
     ]
+
+
+async def test_a_provider_of_cluster_api_waits_for_its_own_kind():
+    client = CrdServer()
+    assert await manager(client, asyncio.Event(), cluster_api=True)._wait_for_crds()
+    assert client.listed[-1][0] == "VirtualClusterControlPlane"
 
 
 async def test_the_start_fails_where_waiting_does_not_help():

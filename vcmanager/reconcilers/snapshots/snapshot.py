@@ -36,10 +36,8 @@ from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.snapshots import jobs, s3_client, snapshot_steps
 from vcmanager.snapshots.jobs import JobContext
-from vcmanager.snapshots.snapshot_steps import SaveDecision, SaveFacts
+from vcmanager.snapshots.snapshot_steps import COMPLETE, SaveDecision, SaveFacts
 
-COMPLETE = "Complete"
-"""Condition of a VirtualClusterSnapshot."""
 _RUNNING_SECONDS = 2.0
 _PENDING_SECONDS = 15.0
 _ENDED = frozenset({"Complete", "Failed"})
@@ -333,21 +331,19 @@ def _read_manifest(job: Object | None) -> dict[str, Any]:
 async def _write_status(
     means: ReconcileContext, body: Object, decision: SaveDecision, more: Mapping[str, Any]
 ) -> None:
-    """Write phase, condition and times."""
+    """Write phase, conditions and times."""
     old = body.get("status") or {}
     now = conditions.format_time(means.now())
-    value = {"Complete": "True", "Failed": "False"}.get(decision.phase, "Unknown")
-    condition = conditions.build_condition(
-        COMPLETE,
-        value,  # type: ignore[arg-type]
-        decision.reason,
-        decision.message,
-        now=now,
-        generation=body["metadata"].get("generation", 0),
-    )
-    listed = conditions.carry_transition_times(old.get("conditions"), [condition])
+    generation = body["metadata"].get("generation", 0)
+    made = snapshot_steps.build_conditions(decision, now=now, generation=generation)
+    listed = conditions.carry_transition_times(old.get("conditions"), made)
     started = old.get("startedAt") or (now if decision.phase != "Pending" else "")
-    document: dict[str, Any] = {"phase": decision.phase, "conditions": listed, **more}
+    document: dict[str, Any] = {
+        "phase": decision.phase,
+        "observedGeneration": generation,
+        "conditions": listed,
+        **more,
+    }
     if started:
         document["startedAt"] = started
     if decision.phase in _ENDED:

@@ -51,3 +51,9 @@ def test_cells_of_tables_where_wanted():
 def test_numbers_of_lines_stay():
     (block,) = (block for block in markdown.paragraphs("# T\n\nText.") if block)
     assert [line.number for line in block] == [3]
+
+
+def test_front_matter_is_no_prose_and_keeps_the_line_numbers():
+    page = "---\ncommands: not run; never\n---\n# Title\n\nFirst line.\n"
+    (block,) = [block for block in markdown.paragraphs(page) if block]
+    assert [(line.number, line.text) for line in block] == [(6, "First line.")]

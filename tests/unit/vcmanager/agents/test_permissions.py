@@ -12,6 +12,7 @@ from tests.support.vcmanager.factories import RecordingClient, fake_means
 from vcmanager.agents import permissions
 from vcmanager.runtime import keys
 from vcmanager.runtime.context import RESYNC_SECONDS
+from vcmanager.runtime.options import OperatorSettings
 from vcmanager.watches import kopf_watches
 
 ALL = frozenset(KubeletCall)
@@ -101,7 +102,9 @@ async def test_what_is_written_bears_what_its_watch_selects_and_is_written_once(
 
 async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does():
     woken: list[keys.ReconcileKey] = []
-    registry = kopf_watches._build_registry(endpoint=None, enqueue=woken.append)
+    registry = kopf_watches._build_registry(
+        endpoint=None, enqueue=woken.append, options=OperatorSettings(registry="")
+    )
     handlers = {
         handler.selector.plural: handler.fn for handler in registry._watching.get_all_handlers()
     }

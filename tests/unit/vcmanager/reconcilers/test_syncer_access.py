@@ -11,6 +11,7 @@ from tenancy import wellknown
 from tests.support.vcmanager.factories import RecordingClient, fake_means
 from vcmanager.reconcilers import syncer_access
 from vcmanager.runtime import keys
+from vcmanager.runtime.options import OperatorSettings
 from vcmanager.watches import kopf_watches
 
 
@@ -89,7 +90,7 @@ def test_a_tenant_may_have_its_level_and_those_below(levels, verbs):
 
 async def test_a_change_of_a_policy_or_a_target_wakes_the_key():
     woken: list[keys.ReconcileKey] = []
-    handlers = kopf_watches._WatchHandlers(woken.append)
+    handlers = kopf_watches._WatchHandlers(woken.append, OperatorSettings(registry=""))
     await handlers._on_policy("MODIFIED", {"metadata": {"name": "shops", "uid": "p"}})
     assert keys.SYNCER_ACCESS_KEY in woken
     woken.clear()

@@ -119,3 +119,19 @@ def test_an_imported_snapshot_waits_for_its_file_and_not_for_etcd():
     decision = snapshot_steps.decide_save(replace(facts, is_uploaded=True), uploaded)
     assert decision.action == "create_job"
     assert snapshot_steps.is_uploaded(make_snapshot("Pending"))
+
+
+@pytest.mark.parametrize(
+    ("phase", "complete", "summary"),
+    [
+        ("Pending", "Unknown", {"Reconciling": "True"}),
+        ("Running", "Unknown", {"Reconciling": "True"}),
+        ("Complete", "True", {}),
+        ("Failed", "False", {"Stalled": "True"}),
+    ],
+)
+def test_each_phase_has_a_condition_that_kstatus_knows(phase, complete, summary):
+    decision = snapshot_steps.SaveDecision(phase, "Why", "m")
+    made = snapshot_steps.build_conditions(decision, now="2026-03-01T12:00:00Z", generation=2)
+    assert {each["type"]: each["status"] for each in made} == {"Complete": complete, **summary}
+    assert {(each["reason"], each["observedGeneration"]) for each in made} == {("Why", 2)}

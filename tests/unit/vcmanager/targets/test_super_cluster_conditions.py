@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kubeio import errors
-from tenancy import super_clusters
+from tenancy import super_clusters, wellknown
 from tenancy.super_clusters import ClusterRanges
 from vcmanager.targets import super_cluster_conditions
 from vcmanager.targets.probe import ProbeResult
@@ -112,6 +112,20 @@ def test_unknown_ranges_are_asked_for():
     assert "spec.network.podCIDRs" in found.message
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_stalled"),
+    [("InvalidSpec", True), ("SameCluster", True), ("SecretNotFound", False)],
+)
+def test_only_what_no_later_probe_changes_is_stalled(reason, is_stalled):
+    verdict = TargetConditions()
+    verdict.set_unreachable(reason, "m")
+    verdict.carry_over([])
+    verdict.set_ready(reachable_network=True)
+    listed = {each["type"]: each for each in verdict.build_conditions(now="t", generation=3)}
+    assert ("Stalled" in listed) is is_stalled
+    assert listed["Ready"]["reason"] == reason
+
+
 def test_a_cluster_that_is_not_reached_keeps_what_cannot_have_changed():
     old = [
         {"type": "VersionSupported", "status": "True", "reason": "Supported", "message": "m"},
@@ -122,7 +136,8 @@ def test_a_cluster_that_is_not_reached_keeps_what_cannot_have_changed():
     verdict.carry_over(old)
     verdict.set_ready(reachable_network=True)
     listed = {each["type"]: each for each in verdict.build_conditions(now="t", generation=3)}
-    others = [super_clusters.AGENT_READY]  # is said by who looks after it
+    # The agent's reconcile sets one. The other is for reasons that no later probe changes.
+    others = [super_clusters.AGENT_READY, wellknown.STALLED]
     assert [*listed, *others] == [*super_clusters.CONDITIONS]
     assert {kind: each["status"] for kind, each in listed.items()} == {
         "Ready": "False",

@@ -4,6 +4,7 @@ from kopf._cogs.structs import references
 
 from tenancy import resources, wellknown
 from vcmanager.runtime import keys
+from vcmanager.runtime.options import OperatorSettings
 from vcmanager.watches import kopf_watches
 
 
@@ -48,8 +49,66 @@ def test_all_virtual_clusters_are_watched():
     assert not list(kopf_watches._build_settings().watching.label_selectors.collect(resource))
 
 
+def options(**more):
+    return OperatorSettings(registry="", **more)
+
+
+def tenant(**status):
+    metadata = {"namespace": "default", "name": "a", "uid": "u", "generation": 1}
+    owner = {"kind": "VirtualClusterControlPlane", "name": "cp", "controller": True}
+    return {"metadata": {**metadata, "ownerReferences": [owner]}, "spec": {}, "status": status}
+
+
+async def queued(settings, *events):
+    """Return the kinds of the keys that each event queues, without those of all tenants."""
+    woken = []
+    handlers = kopf_watches._WatchHandlers(woken.append, settings)
+    found = []
+    for kind, body in events:
+        woken.clear()
+        await handlers._on_virtual_cluster(kind, body)
+        found.append(sorted({key.kind for key in woken} & {"ClusterProfile", "ControlPlane"}))
+    return found
+
+
+async def test_objects_of_other_projects_follow_the_state_of_a_tenant():
+    settings = options(cluster_manager="fleet", cluster_api=True)
+    both = ["ClusterProfile", "ControlPlane"]
+    events = [
+        (None, tenant()),
+        ("MODIFIED", tenant()),
+        ("MODIFIED", tenant(version="1.36.4")),
+        ("MODIFIED", tenant(version="1.36.4", message="for people")),
+        ("DELETED", tenant(version="1.36.4")),
+    ]
+    assert await queued(settings, *events) == [both, [], both, [], ["ControlPlane"]]
+
+
+async def test_without_the_values_nothing_of_other_projects_is_queued():
+    assert await queued(options(), (None, tenant()), ("DELETED", tenant())) == [[], []]
+
+
+async def test_control_planes_are_watched_only_by_a_provider():
+    for is_provider in (False, True):
+        handlers = kopf_watches._WatchHandlers([].append, options(cluster_api=is_provider))
+        kinds = {resource for resource, _ in handlers.list_handlers()}
+        assert (resources.VIRTUAL_CLUSTER_CONTROL_PLANES in kinds) is is_provider
+
+
+async def test_the_owner_of_a_control_plane_wakes_it():
+    woken = []
+    handlers = kopf_watches._WatchHandlers(woken.append, options(cluster_api=True))
+    body = {"metadata": {"namespace": "default", "name": "cp", "uid": "u"}, "spec": {}}
+    await handlers._on_control_plane("ADDED", body)
+    await handlers._on_control_plane("MODIFIED", {**body, "status": {"version": "v1.36.4"}})
+    assert len(woken) == 1
+    owned = {**body["metadata"], "ownerReferences": [{"kind": "Cluster", "name": "c"}]}
+    await handlers._on_control_plane("MODIFIED", {**body, "metadata": owned})
+    assert len(woken) == 2
+
+
 def test_no_handler_makes_kopf_write_to_an_object():
-    registry = kopf_watches._build_registry(endpoint=None, enqueue=[].append)
+    registry = kopf_watches._build_registry(endpoint=None, enqueue=[].append, options=options())
     assert isinstance(registry, kopf.OperatorRegistry)
     assert not list(registry._changing.get_all_handlers())
     assert not list(registry._spawning.get_all_handlers())

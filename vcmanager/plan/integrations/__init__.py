@@ -1,0 +1,1 @@
+"""Plans of objects that other projects define: ClusterProfile, and the provider of Cluster API."""

@@ -1,0 +1,1 @@
+"""Reconciles of objects that other projects read. The chart's values switch each one on."""
