@@ -209,3 +209,12 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         names=(wellknown.AGENT_SERVING_SIGNER,),
     ),
 )
+
+API_PROXY_RBAC_RULES: tuple[RbacRule, ...] = (
+    RbacRule(
+        "tenancy.x-k8s.io",
+        ("virtualclusters",),
+        ("get", "list", "watch"),
+        "Reads the host name of each tenant, and the address of its API server's Service.",
+    ),
+)

@@ -25,6 +25,7 @@ from tenancy.ownership import Tenant
 from tenancy.resources import Resource
 from vcmanager.runtime.certificate_expiry import CertificateExpiries
 from vcmanager.runtime.etcd_stores import StoreRecords
+from vcmanager.runtime.host_watch import HostWatch
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.runtime.observed import ObservedObjects
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
@@ -186,6 +187,8 @@ class ReconcileContext:
     """Other super clusters."""
     agent_pods: AgentPodSettings | None = None
     """Pod settings of the agents of targets. None: not configured."""
+    hosts: HostWatch | None = None
+    """Host names behind the API proxy. None: there is no API proxy."""
     expiries: CertificateExpiries = field(default_factory=CertificateExpiries)
     deleted_tenants: dict[ReconcileKey, DeletedTenant] = field(default_factory=dict)
     """Tenants that have ended, until the orphan sweep has checked them once more."""

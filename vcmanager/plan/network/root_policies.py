@@ -6,7 +6,8 @@ Hazard: NetworkPolicies only add up, and each of them is needed. Without a polic
 pods, the components that no other policy names are open to every pod of the super cluster.
 
 Hazard: the port of the API server must stay open to clients outside of the super cluster, who
-arrive through a node port or a load balancer. TLS and its certificates protect it there.
+arrive through a node port or a load balancer. TLS and its certificates protect it there. It is
+closed to them only for a tenant that they reach by the API proxy.
 """
 
 import ipaddress
@@ -55,6 +56,8 @@ class PolicyInput:
     components_namespace: str
     """Namespace of vc-manager, the syncer and the node agents."""
     networks: SuperNetworks
+    is_behind_proxy: bool = False
+    """Whether clients outside of the tenant reach the API server by the API proxy only."""
     scrapers: tuple[Mapping[str, Any], ...] = ()
     """Peers that may read the metrics of etcd, which have no authentication."""
     egress: tuple[IPNetwork, ...] = ()
@@ -97,7 +100,7 @@ def build_network_policies(wish: PolicyInput) -> list[Object]:
         API_SERVER: {
             "ingress": [
                 {
-                    "from": [*own, *_build_outside_peers(wish.networks)],
+                    "from": [*own, *_build_outside_peers(wish)],
                     "ports": _list_ports((wish.api_port,), "TCP"),
                 }
             ],
@@ -153,14 +156,18 @@ def _select_tenant(tenant: Tenant) -> Object:
     return {"matchLabels": {wellknown.VC_UID: tenant.uid}}
 
 
-def _build_outside_peers(networks: SuperNetworks) -> list[Object]:
+def _build_outside_peers(wish: PolicyInput) -> list[Object]:
     """Return the peers of the API server outside of the tenant.
 
     These are pods of namespaces without a tenant, such as the syncer, and every address that no pod
-    has: nodes, load balancers and clients.
+    has: nodes, load balancers and clients. Behind the API proxy it is only the namespace of the
+    components, which has the proxy, the syncer and vc-manager.
     """
+    if wish.is_behind_proxy:
+        labels = {wellknown.NAMESPACE_NAME: wish.components_namespace}
+        return [{"namespaceSelector": {"matchLabels": labels}}]
     no_tenant = {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
-    return [{"namespaceSelector": no_tenant}, *_build_blocks(networks.pods)]
+    return [{"namespaceSelector": no_tenant}, *_build_blocks(wish.networks.pods)]
 
 
 def _build_etcd_rules(wish: PolicyInput) -> list[Object]:
