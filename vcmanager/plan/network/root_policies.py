@@ -30,6 +30,8 @@ DNS_PORT = 1053
 """Port of CoreDNS in its pods."""
 _SNAPSHOT = "snapshot"
 """Label of the pods of Jobs with snapshots, and name of their policy. They may reach a bucket."""
+_API_CLIENTS = (wellknown.MANAGER, wellknown.SYNCER, wellknown.API_PROXY)
+"""Components that call tenants' API servers."""
 _ALL_NETWORKS = tuple(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")))
 
 
@@ -160,12 +162,11 @@ def _build_outside_peers(wish: PolicyInput) -> list[Object]:
     """Return the peers of the API server outside of the tenant.
 
     These are pods of namespaces without a tenant, such as the syncer, and every address that no pod
-    has: nodes, load balancers and clients. Behind the API proxy it is only the namespace of the
-    components, which has the proxy, the syncer and vc-manager.
+    has: nodes, load balancers and clients. Behind the API proxy they are only the proxy, the syncer
+    and vc-manager.
     """
     if wish.is_behind_proxy:
-        labels = {wellknown.NAMESPACE_NAME: wish.components_namespace}
-        return [{"namespaceSelector": {"matchLabels": labels}}]
+        return [_select_components(wish, *_API_CLIENTS)]
     no_tenant = {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
     return [{"namespaceSelector": no_tenant}, *_build_blocks(wish.networks.pods)]
 
@@ -186,16 +187,17 @@ def _build_etcd_rules(wish: PolicyInput) -> list[Object]:
 
 
 def _build_agents_rule(wish: PolicyInput) -> Object:
-    agents = {
-        "key": "app.kubernetes.io/name",
-        "operator": "In",
-        "values": [wellknown.AGENT, wellknown.TARGET_AGENT],
-    }
-    peer = {
-        "namespaceSelector": {"matchLabels": {wellknown.NAMESPACE_NAME: wish.components_namespace}},
-        "podSelector": {"matchExpressions": [agents]},
-    }
+    peer = _select_components(wish, wellknown.AGENT, wellknown.TARGET_AGENT)
     return {"to": [peer], "ports": _list_ports((wellknown.AGENT_PORT,), "TCP")}
+
+
+def _select_components(wish: PolicyInput, *components: str) -> Object:
+    """Return the peer for the pods of some components."""
+    named = {"key": "app.kubernetes.io/name", "operator": "In", "values": list(components)}
+    return {
+        "namespaceSelector": {"matchLabels": {wellknown.NAMESPACE_NAME: wish.components_namespace}},
+        "podSelector": {"matchExpressions": [named]},
+    }
 
 
 def _build_world_peers(wish: PolicyInput) -> list[Object]:

@@ -215,3 +215,23 @@ def test_pods_of_snapshots_reach_a_bucket_as_far_as_api_servers_reach_the_world(
     assert spec["podSelector"] == {"matchLabels": {"component-name": "snapshot"}}
     assert spec["policyTypes"] == ["Egress"]
     assert spec["egress"] == [by_name["apiserver"]["spec"]["egress"][-1]]
+
+
+@pytest.mark.parametrize(
+    ("source", "passes"),
+    [
+        *[(component_of_ours(each), True) for each in ("api-proxy", "vc-syncer", "vc-manager")],
+        *[(each, True) for each in (workload(), pod("coredns"))],
+        *[(component_of_ours(each), False) for each in ("vn-agent", "prometheus")],
+        (component_of_ours("api-proxy", "elsewhere"), False),
+        *[(each, False) for each in (OUTSIDE, NODE, *STRANGERS)],
+    ],
+)
+def test_behind_the_proxy_the_api_is_closed_to_all_others(source: NetworkHost, passes: bool):
+    found = root_policies.build_network_policies(wish(is_behind_proxy=True))
+    assert passes == policy_matrix.may(
+        found, pod("apiserver"), source, NetworkPort(6443), "Ingress"
+    )
+    assert not policy_matrix.may(
+        found, pod("etcd"), component_of_ours("api-proxy"), NetworkPort(2379), "Ingress"
+    )
