@@ -17,7 +17,7 @@ SECTIONS = {
     "Tutorials": ("docs/tutorials/*",),
     "How to, super admin": (
         *("docs/install", "docs/usage", "docs/policy", "docs/targets", "docs/snapshots"),
-        *("docs/ui", "docs/troubleshooting", "docs/monitoring", "docs/release"),
+        *("docs/api-proxy", "docs/ui", "docs/troubleshooting", "docs/monitoring", "docs/release"),
         "docs/runbooks/README",
     ),
     "Walkthroughs": ("docs/walkthroughs/README", "docs/walkthroughs/0*"),
