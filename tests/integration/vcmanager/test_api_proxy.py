@@ -125,10 +125,12 @@ class Stage:
 
         await eventually(look, within=30)
 
-    async def is_refused(self, api: TenantApi, *, host: str = "") -> bool:
+    async def is_refused(
+        self, api: TenantApi, *, host: str = "", replica: ProxyReplica | None = None
+    ) -> bool:
         """Return whether a new connection is closed before any answer."""
         try:
-            async with api.connect(self.rotation.choose().port, host):
+            async with api.connect((replica or self.rotation.choose()).port, host):
                 return False
         except ssl.SSLCertVerificationError:
             return False
@@ -359,7 +361,9 @@ async def test_one_tenant_cannot_take_all_connections(stage: Stage):
 
 async def test_haproxy_has_metrics(stage: Stage):
     replica = stage.rotation.replicas[0]
+    assert await stage.is_refused(TenantApi("none", "none.example.com"), replica=replica)
     answer = await replica.fetch(replica.status_port, "/metrics")
+    assert 'haproxy_frontend_requests_denied_total{proxy="apis"} 1\n' in answer
     assert 'haproxy_frontend_current_sessions{proxy="apis"}' in answer
     assert "404" in (await replica.fetch(replica.status_port, "/stats")).splitlines()[0]
     assert "vc_api_proxy_hosts" in await replica.fetch(replica.probe_port, "/metrics")
