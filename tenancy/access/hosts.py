@@ -32,32 +32,32 @@ class InvalidBaseDomainError(ValueError):
     """A base domain is no DNS name."""
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _ClaimMetadata(msgspec.Struct, rename="camel"):
     namespace: str
     name: str
     uid: str
     creation_timestamp: str = ""
 
 
-class _Endpoint(msgspec.Struct):
+class _ClaimEndpoint(msgspec.Struct):
     hostname: str = ""
 
 
-class _Spec(msgspec.Struct):
-    endpoint: _Endpoint = msgspec.field(default_factory=_Endpoint)
+class _ClaimSpec(msgspec.Struct):
+    endpoint: _ClaimEndpoint = msgspec.field(default_factory=_ClaimEndpoint)
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _ClaimStatus(msgspec.Struct, rename="camel"):
     api_server_address: str = ""
 
 
-class _Cluster(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+class _ClaimingCluster(msgspec.Struct):
+    metadata: _ClaimMetadata
+    spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
+    status: _ClaimStatus = msgspec.field(default_factory=_ClaimStatus)
 
 
-_DECODER = msgspec.json.Decoder(_Cluster)
+_DECODER = msgspec.json.Decoder(_ClaimingCluster)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,9 @@ def parse_claim(body: bytes | object) -> HostClaim:
     Raises msgspec.MsgspecError for an object of another shape.
     """
     found = (
-        _DECODER.decode(body) if isinstance(body, bytes) else msgspec.convert(body, type=_Cluster)
+        _DECODER.decode(body)
+        if isinstance(body, bytes)
+        else msgspec.convert(body, type=_ClaimingCluster)
     )
     return HostClaim(
         namespace=found.metadata.namespace,
