@@ -26,6 +26,7 @@ from syncer.rbac import (
 )
 from tenancy import wellknown
 from tenancy.rbac import InvalidRbacRuleError, RbacRule
+from vcmanager.rbac import API_PROXY_RBAC_RULES
 from vcmanager.rbac import RBAC_RULES as MANAGER_ACCESS
 from vnagent.rbac import RBAC_RULES as AGENT_ACCESS
 from vnagent.rbac import TARGET_HOME_RBAC_RULES
@@ -62,6 +63,8 @@ class ChartComponent:
     rows: tuple[RbacRule, ...]
     unbound: Mapping[str, tuple[RbacRule, ...]] = field(default_factory=dict)
     """ClusterRoles without a binding, by name. A component binds them in single namespaces."""
+    enabled_by: str = ""
+    """Chart value without which the component does not exist. Empty: it always exists."""
 
 
 COMPONENTS = (
@@ -77,6 +80,12 @@ COMPONENTS = (
     ),
     ChartComponent(wellknown.AGENT, "vnagent/rbac.py", tuple(AGENT_ACCESS)),
     ChartComponent(wellknown.TARGET_AGENT, "vnagent/rbac.py", tuple(TARGET_HOME_RBAC_RULES)),
+    ChartComponent(
+        wellknown.API_PROXY,
+        "vcmanager/rbac.py",
+        API_PROXY_RBAC_RULES,
+        enabled_by="apiProxy.enabled",
+    ),
 )
 
 
@@ -162,7 +171,10 @@ def _build_chart_file(component: ChartComponent) -> str:
         )
     for role, rows in component.unbound.items():
         documents += _build_role("ClusterRole", role, component.account, rows, namespaced=False)[:1]
-    return _build_header(component.table) + "---\n".join(documents)
+    text = "---\n".join(documents)
+    if component.enabled_by:
+        text = f"{{{{- if .Values.{component.enabled_by} }}}}\n{text}{{{{- end }}}}\n"
+    return _build_header(component.table) + text
 
 
 def _build_role(

@@ -33,7 +33,9 @@ One installation serves one super cluster. The chart installs:
 - a ClusterVersion for each Kubernetes minor, and three TenantPolicies
 - seven roles for users and programs
 
-vc-manager also creates an agent for each target (custom resource `SuperCluster`).
+With `apiProxy.enabled` it also installs one Service for the APIs of all tenants
+([how to](../../docs/api-proxy.md)). vc-manager also creates an agent for each target (custom
+resource `SuperCluster`).
 
 | Role | Rights |
 |---|---|

@@ -245,6 +245,8 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     cluster_namespace: str = ""
     endpoint: str = ""
     """URL by which clients outside the super cluster reach the API. Empty without one."""
+    api_server_address: str = ""
+    """IP address and port of the API server's Service. Only with the API proxy."""
     service_cidr: str = ""
     version: str = ""
     observed_generation: int = 0

@@ -14,9 +14,11 @@ import uvloop
 from kubeio import errors
 from kubeio.config import loading
 from telemetry import logs
+from tenancy.access import hosts
 from vcmanager import app
+from vcmanager.api_proxy import program as api_proxy
 from vcmanager.plan.network import root_policies
-from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
+from vcmanager.runtime.options import AgentPodSettings, ApiProxySettings, OperatorSettings
 from vcmanager.snapshots import worker
 
 
@@ -25,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == [worker.PROGRAM]:
         return worker.main(words[1:])
+    if words[:1] == [api_proxy.PROGRAM]:
+        return api_proxy.main(words[1:])
     options = _parse_options(words)
     logs.configure_logging(options.log_level, is_queued=True)
     try:
@@ -47,6 +51,7 @@ async def _run(options: argparse.Namespace) -> int:
                 priority_class=options.control_plane_priority_class,
                 network_policies=options.network_policies == "true",
                 egress=options.egress,
+                api_proxy=options.api_proxy,
                 scrapers=options.scrapers,
                 cluster_manager=options.cluster_manager,
                 cluster_api=options.cluster_api == "true",
@@ -142,9 +147,24 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=env("AGENT_PODS") or None,
         help="Settings of the agents of targets as JSON (image and more, written by the chart)",
     )
+    parser.add_argument(
+        "--api-proxy",
+        type=_parse_api_proxy,
+        default=env("API_PROXY") or None,
+        help="Settings of the API proxy as JSON (written by the chart). Without it there is none",
+    )
     parser.add_argument("--log-level", default=env("LOG_LEVEL", "info"))
     parser.add_argument("--version", action="version", version=_read_version())
     return parser.parse_args(arguments)
+
+
+def _parse_api_proxy(text: str) -> ApiProxySettings:
+    try:
+        found = msgspec.json.decode(text, type=ApiProxySettings)
+        hosts.parse_base_domain(found.base_domain)
+    except (msgspec.MsgspecError, hosts.InvalidBaseDomainError) as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+    return found
 
 
 def _parse_agent_pods(text: str) -> AgentPodSettings:

@@ -26,6 +26,7 @@ from kubeio.controller.worker import Result, Worker
 from kubeio.http.rest import ClientOptions
 from telemetry.probes import HealthProbes
 from tenancy import wellknown
+from tenancy.access.hosts import HostClaim
 from tenancy.resources import (
     SUPER_CLUSTERS,
     TENANT_POLICIES,
@@ -52,12 +53,14 @@ from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
 from vcmanager.runtime.content_sources import ContentSources
 from vcmanager.runtime.context import ReconcileContext, TenantClients
+from vcmanager.runtime.host_watch import HostWatch
 from vcmanager.runtime.keys import (
     AGENT_ACCESS_KEY,
     AGENT_TRUST_KEY,
     SYNCER_ACCESS_KEY,
     ReconcileKey,
     ReconcileKind,
+    build_virtual_cluster_key,
 )
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
 from vcmanager.targets import super_cluster as target
@@ -192,6 +195,7 @@ class _Manager:
                 agent_pods=options.agent_pods,
                 enforcement=PolicyEnforcementProbe(),
                 content_sources=ContentSources(self._queue.add),
+                hosts=self._build_host_watch(),
             )
             await self._run_workers(means, recorder)
 
@@ -208,6 +212,7 @@ class _Manager:
         )
         async with asyncio.TaskGroup() as group:
             posting = group.create_task(recorder.run())
+            following = await self._follow_hosts(means.hosts, group)
             working = group.create_task(worker.run())
             watching = group.create_task(_run_content_sources(means))
             self._queue.add(AGENT_TRUST_KEY)
@@ -227,7 +232,33 @@ class _Manager:
             working.cancel()
             posting.cancel()
             watching.cancel()
+            if following is not None:
+                following.cancel()
         _log.info("manager.stopped")
+
+    def _build_host_watch(self) -> HostWatch | None:
+        proxy = self._options.settings.api_proxy
+        if proxy is None:
+            return None
+
+        def enqueue(claim: HostClaim) -> None:
+            self._queue.add(build_virtual_cluster_key(claim.namespace, claim.name))
+
+        return HostWatch(self._client, proxy.base_domain, enqueue)
+
+    async def _follow_hosts(
+        self, watch: HostWatch | None, group: asyncio.TaskGroup
+    ) -> asyncio.Task[None] | None:
+        """Follow the host names of all tenants. Return once they are known, or at a stop."""
+        if watch is None:
+            return None
+        following = group.create_task(watch.run())
+        known = asyncio.ensure_future(watch.wait_synced())
+        stopped = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait((known, stopped), return_when=asyncio.FIRST_COMPLETED)
+        known.cancel()
+        stopped.cancel()
+        return following
 
     async def _wait_for_crds(self) -> bool:
         """Wait until the manager's kinds are served. Return whether to continue."""

@@ -259,3 +259,12 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         enabled_by=("integrations.clusterAPI.enabled", ("true",)),
     ),
 )
+
+API_PROXY_RBAC_RULES: tuple[RbacRule, ...] = (
+    RbacRule(
+        "tenancy.x-k8s.io",
+        ("virtualclusters",),
+        ("get", "list", "watch"),
+        "Reads the host name of each tenant, and the address of its API server's Service.",
+    ),
+)

@@ -50,6 +50,8 @@ VALUE_SETS = {
         *("--set", "clusterVersions.items.fast.kubernetesVersion=1.36.4"),
         *("--set", "monitoring.dashboard.enabled=true,monitoring.rules.enabled=true"),
         *("--set", "monitoring.podMonitors.enabled=true,monitoring.rules.labels.release=p"),
+        *("--set", "apiProxy.enabled=true,apiProxy.service.type=NodePort"),
+        *("--set", "apiProxy.service.nodePort=30443,apiProxy.podAnnotations.a=b"),
         *("--set", "monitoring.rules.runbooks=https://runbooks.example/vc/"),
     ),
 }

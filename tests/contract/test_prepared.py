@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tools import browser
+from tools import browser, haproxy
 from tools.testbed import binaries, cache, debian, images, oci, product, push, targets, versions
 from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Blob, Image
@@ -132,6 +133,19 @@ def test_the_browser_of_slow_tests_is_built_before_them():
         assert "pytestmark = pytest.mark.slow" in path.read_text(), path
 
 
+def test_haproxy_is_unpacked_before_the_tests_that_run_it():
+    for name in ("integration", "test", "thorough", "slow"):
+        assert haproxy.build in targets.TARGETS[name].packages, name
+    for name in ("node", "test", "thorough", "slow"):
+        assert haproxy.build_image in targets.TARGETS[name].images, name
+    assert haproxy.build not in targets.TARGETS["demo"].packages
+
+
+def test_the_chart_names_the_image_of_haproxy():
+    values = yaml.safe_load((product.REPOSITORY / "charts/virtual-cluster/values.yaml").read_text())
+    assert haproxy.IMAGE.endswith(f"/haproxy:{values['apiProxy']['image']['tag']}")
+
+
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of a fresh machine."""
@@ -176,7 +190,9 @@ def test_push_builds_the_programs_of_its_images(monkeypatch):
     monkeypatch.setattr(images, "_program_layer", lambda *_: None)
     monkeypatch.setattr(oci, "image", image)
     monkeypatch.setattr(product, "build", lambda _: [])
+    monkeypatch.setattr(haproxy, "build_image", lambda _: image(haproxy.IMAGE))
     monkeypatch.setattr(push, "_push", lambda *_: None)
     pushed = push.push("registry.example.com/x", StepPrinter(quiet=True))
-    assert len(pushed) == 3 + 2 * len(versions.load().kubernetes)
+    assert len(pushed) == 4 + 2 * len(versions.load().kubernetes)
+    assert "registry.example.com/x/haproxy:3.0" in pushed
     assert needed <= built

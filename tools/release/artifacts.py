@@ -21,6 +21,7 @@ from pathlib import Path
 
 import yaml
 
+from tools import haproxy
 from tools.packages import ROOT
 from tools.release import bill_of_materials
 from tools.testbed import binaries, cache, images, oci, product
@@ -112,7 +113,8 @@ def _build_images(folder: Path, progress: StepPrinter) -> Path:
     ours = [_tag(image, version) for image in product.build(progress)]
     target = folder / f"images-{version}-linux-{oci.ARCHITECTURE}.tar"
     with target.open("wb") as output:
-        oci.write_archive([*ours, *images.build_for_tenants(progress)], output)
+        others = [*images.build_for_tenants(progress), haproxy.build_image(progress)]
+        oci.write_archive([*ours, *others], output)
     return target
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools import vendored
+from tools import haproxy, vendored
 from tools.packages import ROOT
 from tools.testbed import versions
 
@@ -44,7 +44,7 @@ def _iterate_components() -> Iterator[dict[str, str]]:
             for name, pin in re.findall(r"^\s+(\S+) (v\S+)", path.read_text(), re.MULTILINE):
                 yield _describe("golang", name, pin)
     base = versions.load().base
-    for name in base.packages:
+    for name in (*base.packages, *haproxy.PACKAGES):
         yield _describe("deb/debian", name, base.suite)
     for package in vendored.load_packages():
         yield _describe("npm", package.name, package.version)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools import haproxy
 from tools.testbed import binaries, cache, images, product
 from tools.testbed.cluster import ClusterHandle
 from tools.testbed.commands import run
@@ -22,6 +23,8 @@ RELEASE = "virtual-cluster"
 CHART = product.REPOSITORY / "charts" / "virtual-cluster"
 KUBELET_UPSTREAM = ("agent.upstream=auto",)
 """Values for clusters whose kubelets have certificates: metrics of pods need `nodes/proxy`."""
+_API_PROXY = "apiProxy.enabled=true"
+"""Value with which the chart needs the image of HAProxy."""
 WORKLOADS = ("deployment/vc-manager", "deployment/vc-syncer", "daemonset/vn-agent")
 
 
@@ -44,7 +47,8 @@ def install(
     made = product.build(progress)
     if registry is None:
         cluster = target if isinstance(target, ClusterHandle) else _embedded(target)
-        publish(made, cluster.places.registry)
+        published = [*made, haproxy.build_image(progress)] if _API_PROXY in values else made
+        publish(published, cluster.places.registry)
         environment = {**os.environ, **cluster.environment()}
     else:
         kubeconfig = target.kubeconfig if isinstance(target, ClusterHandle) else target

@@ -131,8 +131,9 @@ def image(
     entrypoint: Sequence[str],
     command: Sequence[str] = (),
     user: str = "65532:65532",
+    stop_signal: str = "",
 ) -> Image:
-    """Put an image together."""
+    """Put an image together. Without a stop signal it is SIGTERM."""
     config = {
         "architecture": ARCHITECTURE,
         "os": "linux",
@@ -143,6 +144,7 @@ def image(
             "Entrypoint": list(entrypoint),
             "Cmd": list(command),
             "WorkingDir": "/",
+            **({"StopSignal": stop_signal} if stop_signal else {}),
         },
         "rootfs": {"type": "layers", "diff_ids": [blob.digest for blob in layers]},
         "history": [{"created": "1970-01-01T00:00:00Z"} for _ in layers],

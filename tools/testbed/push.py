@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tools import haproxy
 from tools.testbed import binaries, cache, images, oci, product
 from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Image
@@ -41,8 +42,8 @@ def push(destination: str, progress: StepPrinter) -> list[str]:
 
 
 def _wanted(progress: StepPrinter) -> list[tuple[Image, list[str]]]:
-    """Return the images for the chart: our components and the tenants' control planes."""
-    tenant = images.build_for_tenants(progress)
+    """Return the images for the chart: our components, control planes of tenants, and HAProxy."""
+    tenant = [*images.build_for_tenants(progress), haproxy.build_image(progress)]
     ours = product.build(progress)
     return [(image, [image.tag]) for image in tenant] + [
         (image, [image.tag, product.version()]) for image in ours

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tools import browser
+from tools import browser, haproxy
 from tools.testbed import (
     binaries,
     cert_manager,
@@ -35,14 +35,17 @@ class Target:
 
     groups: tuple[str, ...] = ()
     """Groups of programs, arguments of `build`."""
+    packages: tuple[Step, ...] = ()
+    """Steps that unpack Debian packages, for programs that tests run on this machine."""
     images: tuple[Step, ...] = ()
     """Steps after the programs. With any step, the machine must be able to run a cluster."""
 
     def __or__(self, other: Target) -> Target:
         """Return the needs of both."""
         groups = dict.fromkeys([*self.groups, *other.groups])
+        packages = dict.fromkeys([*self.packages, *other.packages])
         steps = dict.fromkeys([*self.images, *other.images])
-        return Target(tuple(groups), tuple(steps))
+        return Target(tuple(groups), tuple(packages), tuple(steps))
 
 
 def _cluster_images(progress: StepPrinter) -> None:
@@ -70,21 +73,25 @@ _OLDER = tuple(each.module for each in _FURTHER if each.number < _OWN.number)
 
 _PURE = Target()
 _PROPERTIES = Target(("podsecurity",))
-_DEMO = Target((*binaries.CLUSTER_GROUPS, _OWN.module), (_cluster_images,))
-_UP = _DEMO | Target(("metrics-server",), (_metrics_image,))
+_DEMO = Target((*binaries.CLUSTER_GROUPS, _OWN.module), images=(_cluster_images,))
+_UP = _DEMO | Target(("metrics-server",), images=(_metrics_image,))
 _INTEGRATION = Target(
     (
         *("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes"),
         *("s3", "health", "cni", "whereabouts"),
-    )
+    ),
+    packages=(haproxy.build,),
 )
-_NODE = _UP | Target(("kubectl", "whereabouts"), (_shipped_interpreter,))
+_NODE = _UP | Target(
+    ("kubectl", "whereabouts"), images=(_shipped_interpreter, haproxy.build_image)
+)
 _TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
-    (*_OLDER, "kwok", "karpenter", "cert-manager"), (_some_tenants_images, cert_manager.build)
+    (*_OLDER, "kwok", "karpenter", "cert-manager"),
+    images=(_some_tenants_images, cert_manager.build),
 )
-_SLOW = _THOROUGH | Target(_NEWER, (browser.build,))
-_BENCH = _UP | Target(("kwok",), (_shipped_interpreter,))
+_SLOW = _THOROUGH | Target(_NEWER, images=(browser.build,))
+_BENCH = _UP | Target(("kwok",), images=(_shipped_interpreter,))
 
 TARGETS = {
     "unit": _PURE,
@@ -109,6 +116,8 @@ def prepare(name: str, progress: StepPrinter) -> None:
     target = TARGETS[name]
     if not target.images:
         binaries.build(binaries.programs(target.groups), progress)
+        for step in target.packages:
+            step(progress)
         return
     preflight.check(progress)
     programs = binaries.programs(target.groups)
@@ -118,7 +127,7 @@ def prepare(name: str, progress: StepPrinter) -> None:
         pool.submit(binaries.fetch, programs)
         binaries.build(programs, progress)
         below.result()
-    for step in target.images:
+    for step in (*target.packages, *target.images):
         step(progress)
 
 

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from tenancy.access import hosts
 from tenancy.access.specs import EndpointSpec
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import HOME
 from vcmanager.plan.pki_secrets import ApiAddress
+from vcmanager.runtime.options import ApiProxySettings
 
 EndpointObject = Mapping[str, Any]
 NO_ENDPOINT = EndpointSpec()
@@ -59,6 +61,26 @@ def find_external_address(
     if not urls:
         return None
     return ApiAddress(server=known if known in urls else urls[0], server_name=server_name)
+
+
+def build_proxy_address(
+    host: str, proxy: ApiProxySettings, *, wanted: EndpointSpec, targets: Iterable[TargetGrant]
+) -> ApiAddress:
+    """Return the address of a tenant's API by the API proxy.
+
+    The server name of the kubeconfig is also the SNI, which the proxy needs. Pods in other clusters
+    cannot send another name than the one that they dial. With such pods the host name is dialed.
+    """
+    port = wanted.port or proxy.port
+    if not proxy.address or any(each.name != HOME for each in targets):
+        return ApiAddress(server=build_url(host, port))
+    return ApiAddress(server=build_url(proxy.address, port), server_name=host)
+
+
+def find_service_address(service: EndpointObject) -> str:
+    """Return the IP address and port of a Service inside the super cluster. Empty: none."""
+    spec = service["spec"]
+    return hosts.build_address(spec.get("clusterIP") or "", spec["ports"][0]["port"])
 
 
 def find_dialed_host(external: ApiAddress | None, targets: Iterable[TargetGrant]) -> str:

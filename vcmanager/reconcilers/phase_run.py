@@ -13,6 +13,7 @@ from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.specs import VirtualCluster
 from vcmanager.phases import component_conditions
+from vcmanager.phases.access.api_hostname import HostDecision
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.rotations.authority_rotation import Rotations
@@ -91,6 +92,8 @@ class PhaseRun:
     """Whether `plan` is set."""
     external: ApiAddress | None = None
     """Address of the API for clients outside, None while there is none."""
+    host: HostDecision = field(default_factory=HostDecision)
+    """Host name at the API proxy."""
     rotations: Rotations = field(default_factory=Rotations)
     tenant_client: Client | None = None
     """None until the tenant's API server is ready."""

@@ -26,7 +26,7 @@ from vcmanager.phases import (
     tenant_bootstrap,
     validation,
 )
-from vcmanager.phases.access import authentication, kubeconfig_secrets
+from vcmanager.phases.access import api_hostname, authentication, kubeconfig_secrets
 from vcmanager.phases.content import dns_config
 from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
@@ -90,6 +90,18 @@ async def _fetch_plan_input(run: PhaseRun) -> PhaseResult:
     found = await validation.fetch_plan_input(run.context, run.cluster, is_new=is_new)
     has_keys = run.observed.get("Secret", encryption.SECRET) is not None
     run.plan_input = replace(found, has_encryption_keys=has_keys)
+    return DONE
+
+
+async def _decide_hostname(run: PhaseRun) -> PhaseResult:
+    """Decide the host name at the API proxy, before the certificate is planned."""
+    run.host = api_hostname.decide_hostname(run.context.hosts, run.body, run.status)
+    domains = run.plan_input.external_domains
+    if run.host.accepted:
+        domains = (*domains, run.host.accepted)
+    elif run.host.is_refused:  # the certificate leaves out a name that is another tenant's
+        domains = tuple(each for each in domains if each != run.plan_input.spec.endpoint.hostname)
+    run.plan_input = replace(run.plan_input, external_domains=domains)
     return DONE
 
 
@@ -194,12 +206,18 @@ async def _write_network_policies(run: PhaseRun) -> PhaseResult:
                 has_known_ports=not run.plan.is_bundled,
                 components_namespace=run.context.namespace,
                 networks=root_policies.read_super_networks(nodes, [run.super_range]),
+                is_behind_proxy=_is_only_behind_proxy(run),
                 egress=run.context.settings.egress,
                 scrapers=run.context.settings.scrapers,
             )
         )
         await run.objects.write_additional(policies)
     return DONE
+
+
+def _is_only_behind_proxy(run: PhaseRun) -> bool:
+    proxy = run.context.settings.api_proxy
+    return proxy is not None and proxy.exclusive and bool(run.host.accepted)
 
 
 async def _list_nodes(run: PhaseRun) -> list[Object]:
@@ -213,6 +231,8 @@ async def _write_services(run: PhaseRun) -> PhaseResult:
     """Write the Services, and complete the plan with the addresses that they got."""
     service = await run.objects.write_services(run.plan)
     run.external = await _find_external_address(run, service)
+    if run.context.settings.api_proxy is not None:
+        run.status.api_server_address = external_endpoint.find_service_address(service)
     facts = replace(
         run.plan.certificate_facts,
         service_address=run.objects.get_service_address(service),
@@ -223,8 +243,14 @@ async def _write_services(run: PhaseRun) -> PhaseResult:
 
 
 async def _find_external_address(run: PhaseRun, service: Object) -> ApiAddress | None:
+    spec, proxy = run.plan_input.spec, run.context.settings.api_proxy
+    if proxy is not None and run.host.accepted:
+        return external_endpoint.build_proxy_address(
+            run.host.accepted, proxy, wanted=spec.endpoint, targets=spec.targets
+        )
+    wanted = external_endpoint.NO_ENDPOINT if run.host.is_refused else spec.endpoint
     is_by_node = service["spec"].get("type") == "NodePort"
-    has_name = bool(run.plan_input.spec.endpoint.hostname)
+    has_name = bool(wanted.hostname)
     nodes = await _list_nodes(run) if is_by_node and not has_name else []
     return external_endpoint.find_external_address(
         service,
@@ -232,7 +258,7 @@ async def _find_external_address(run: PhaseRun, service: Object) -> ApiAddress |
         server_name=f"{run.plan.api_service}.{run.plan.certificate_facts.root}",
         nodes=nodes,
         known=(run.body.get("status") or {}).get("endpoint", ""),
-        wanted=run.plan_input.spec.endpoint,
+        wanted=wanted,
     )
 
 
@@ -453,6 +479,7 @@ PHASES = (
     Phase("HoldRestore", wellknown.READY, _hold_restore),
     Phase("HoldSleep", wellknown.READY, _hold_sleep),
     Phase("FetchClusterVersion", wellknown.READY, _fetch_plan_input),
+    Phase("DecideHostname", wellknown.HOSTNAME_ACCEPTED, _decide_hostname),
     Phase("CheckPlan", wellknown.READY, _check_plan),
     Phase("CheckVersionSkew", wellknown.READY, _check_version_skew),
     Phase("DryRunBundles", wellknown.READY, _dry_run_bundles),

@@ -28,6 +28,7 @@ from tenancy.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
 from vcmanager.runtime.certificate_expiry import CertificateExpiries
 from vcmanager.runtime.content_sources import ContentSources
 from vcmanager.runtime.etcd_stores import StoreRecords
+from vcmanager.runtime.host_watch import HostWatch
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.runtime.observed import ObservedObjects
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
@@ -229,6 +230,8 @@ class ReconcileContext:
     """Other super clusters."""
     agent_pods: AgentPodSettings | None = None
     """Pod settings of the agents of targets. None: not configured."""
+    hosts: HostWatch | None = None
+    """Host names behind the API proxy. None: there is no API proxy."""
     expiries: CertificateExpiries = field(default_factory=CertificateExpiries)
     deleted_tenants: dict[ReconcileKey, DeletedTenant] = field(default_factory=dict)
     """Tenants that have ended, until the orphan sweep has checked them once more."""

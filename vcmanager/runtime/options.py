@@ -11,6 +11,19 @@ import msgspec
 from tenancy.addresses import IPNetwork
 
 
+class ApiProxySettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Settings of the proxy in front of all tenants' APIs, from the chart."""
+
+    base_domain: str = ""
+    """Domain of generated host names. Empty: only tenants with a host name in their spec."""
+    address: str = ""
+    """Host that clients dial for every tenant. Empty: the tenant's host name, by DNS."""
+    port: int = 443
+    """Port that clients dial."""
+    exclusive: bool = True
+    """Whether a tenant's API server accepts clients outside of the cluster only by the proxy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
     """Settings of the super cluster's operator for all tenants."""
@@ -32,6 +45,8 @@ class OperatorSettings:
     """Whether VirtualClusterControlPlanes are reconciled. Then their kind must be served."""
     scrapers: tuple[dict[str, Any], ...] = ()
     """NetworkPolicy peers that may read the metrics of etcd. Empty: nothing may."""
+    api_proxy: ApiProxySettings | None = None
+    """None: there is no API proxy."""
     egress: tuple[IPNetwork, ...] = ()
     """Networks that the tenants' API servers may connect to, in addition to public addresses."""
 

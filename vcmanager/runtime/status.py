@@ -34,6 +34,7 @@ OWN_CONDITIONS = (
     wellknown.ETCD_MEMBERS_READY,
     wellknown.PAUSED,
     wellknown.EXPIRING,
+    wellknown.HOSTNAME_ACCEPTED,
     wellknown.AUTHENTICATION_READY,
     wellknown.KUBECONFIG_SECRETS_READY,
     wellknown.DNS_CONFIG_ACCEPTED,
@@ -50,6 +51,7 @@ _OPTIONAL_CONDITIONS = frozenset(
 """Conditions of optional parts. Neither Ready nor Reconciling waits for them."""
 ACCESS_CONDITIONS = frozenset(
     {
+        wellknown.HOSTNAME_ACCEPTED,
         wellknown.AUTHENTICATION_READY,
         wellknown.KUBECONFIG_SECRETS_READY,
         wellknown.DNS_CONFIG_ACCEPTED,
@@ -57,6 +59,7 @@ ACCESS_CONDITIONS = frozenset(
 )
 """Conditions that stay when a reconcile ends early. Otherwise their return would post an Event."""
 _NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
+    wellknown.HOSTNAME_ACCEPTED,
     wellknown.DNS_CONFIG_ACCEPTED,
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
@@ -87,6 +90,7 @@ class ReconcileStatus:
     """RFC 3339."""
     cluster_namespace: str = ""
     endpoint: str = ""
+    api_server_address: str = ""
     service_cidr: str = ""
     version: str = ""
     restore: dict[str, Any] | None = None
@@ -219,6 +223,7 @@ class ReconcileStatus:
             "message": message,
             "clusterNamespace": self.cluster_namespace or old.get("clusterNamespace", ""),
             "endpoint": self.endpoint or old.get("endpoint", ""),
+            "apiServerAddress": self.api_server_address or old.get("apiServerAddress", ""),
             "serviceCidr": self.service_cidr or old.get("serviceCidr", ""),
             "version": self.version or old.get("version", ""),
         }
@@ -287,6 +292,7 @@ _ANNOUNCED_CONDITIONS = frozenset(
         wellknown.CONTROLLER_MANAGER_READY,
         wellknown.DNS_READY,
         wellknown.METRICS_READY,
+        wellknown.HOSTNAME_ACCEPTED,
         wellknown.AUTHENTICATION_READY,
         wellknown.KUBECONFIG_SECRETS_READY,
     }

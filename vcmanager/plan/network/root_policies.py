@@ -6,7 +6,8 @@ Hazard: NetworkPolicies only add up, and each of them is needed. Without a polic
 pods, the components that no other policy names are open to every pod of the super cluster.
 
 Hazard: the port of the API server must stay open to clients outside of the super cluster, who
-arrive through a node port or a load balancer. TLS and its certificates protect it there.
+arrive through a node port or a load balancer. TLS and its certificates protect it there. It is
+closed to them only for a tenant that they reach by the API proxy.
 """
 
 import ipaddress
@@ -31,6 +32,8 @@ _SNAPSHOT = "snapshot"
 """Label of the pods of Jobs with snapshots, and name of their policy."""
 _BUCKET_PORT = 443
 """Port of S3 servers at public addresses. One at another port is in `egress`."""
+_API_CLIENTS = (wellknown.MANAGER, wellknown.SYNCER, wellknown.API_PROXY)
+"""Components that call tenants' API servers."""
 _ALL_NETWORKS = tuple(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")))
 
 
@@ -57,6 +60,8 @@ class PolicyInput:
     components_namespace: str
     """Namespace of vc-manager, the syncer and the node agents."""
     networks: SuperNetworks
+    is_behind_proxy: bool = False
+    """Whether clients outside of the tenant reach the API server by the API proxy only."""
     scrapers: tuple[Mapping[str, Any], ...] = ()
     """Peers that may read the metrics of etcd, which have no authentication."""
     egress: tuple[IPNetwork, ...] = ()
@@ -99,7 +104,7 @@ def build_network_policies(wish: PolicyInput) -> list[Object]:
         API_SERVER: {
             "ingress": [
                 {
-                    "from": [*own, *_build_outside_peers(wish.networks)],
+                    "from": [*own, *_build_outside_peers(wish)],
                     "ports": _list_ports((wish.api_port,), "TCP"),
                 }
             ],
@@ -154,14 +159,17 @@ def _select_tenant(tenant: Tenant) -> Object:
     return {"matchLabels": {wellknown.VC_UID: tenant.uid}}
 
 
-def _build_outside_peers(networks: SuperNetworks) -> list[Object]:
+def _build_outside_peers(wish: PolicyInput) -> list[Object]:
     """Return the peers of the API server outside of the tenant.
 
     These are pods of namespaces without a tenant, such as the syncer, and every address that no pod
-    has: nodes, load balancers and clients.
+    has: nodes, load balancers and clients. Behind the API proxy they are only the proxy, the syncer
+    and vc-manager.
     """
+    if wish.is_behind_proxy:
+        return [_select_components(wish, *_API_CLIENTS)]
     no_tenant = {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
-    return [{"namespaceSelector": no_tenant}, *_build_blocks(networks.pods)]
+    return [{"namespaceSelector": no_tenant}, *_build_blocks(wish.networks.pods)]
 
 
 def _build_etcd_rules(wish: PolicyInput) -> list[Object]:
@@ -180,16 +188,17 @@ def _build_etcd_rules(wish: PolicyInput) -> list[Object]:
 
 
 def _build_agents_rule(wish: PolicyInput) -> Object:
-    agents = {
-        "key": "app.kubernetes.io/name",
-        "operator": "In",
-        "values": [wellknown.AGENT, wellknown.TARGET_AGENT],
-    }
-    peer = {
-        "namespaceSelector": {"matchLabels": {wellknown.NAMESPACE_NAME: wish.components_namespace}},
-        "podSelector": {"matchExpressions": [agents]},
-    }
+    peer = _select_components(wish, wellknown.AGENT, wellknown.TARGET_AGENT)
     return {"to": [peer], "ports": _list_ports((wellknown.AGENT_PORT,), "TCP")}
+
+
+def _select_components(wish: PolicyInput, *components: str) -> Object:
+    """Return the peer for the pods of some components."""
+    named = {"key": "app.kubernetes.io/name", "operator": "In", "values": list(components)}
+    return {
+        "namespaceSelector": {"matchLabels": {wellknown.NAMESPACE_NAME: wish.components_namespace}},
+        "podSelector": {"matchExpressions": [named]},
+    }
 
 
 def _build_world_peers(wish: PolicyInput) -> list[Object]:

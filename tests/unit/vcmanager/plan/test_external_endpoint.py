@@ -4,6 +4,7 @@ from tenancy.access.specs import EndpointSpec
 from tenancy.specs import TargetGrant
 from vcmanager.plan import external_endpoint
 from vcmanager.plan.pki_secrets import ApiAddress
+from vcmanager.runtime.options import ApiProxySettings
 
 INTERNAL = ApiAddress(server="https://10.96.4.1:443")
 NAME = "apiserver-svc.root"
@@ -126,3 +127,31 @@ def test_only_addresses_of_version_six_are_bracketed():
         external_endpoint.build_url("apiserver-svc.root", 6443) == "https://apiserver-svc.root:6443"
     )
     assert external_endpoint.build_url("::1", 443) == "https://[::1]:443"
+
+
+HOST = "a.team.clusters.example.com"
+AWAY = (TargetGrant(name="home"), TargetGrant(name="away"))
+
+
+@pytest.mark.parametrize(
+    ("address", "wanted", "targets", "server", "server_name"),
+    [
+        ("", EndpointSpec(), (), f"https://{HOST}:30443", ""),
+        ("192.0.2.7", EndpointSpec(), (), "https://192.0.2.7:30443", HOST),
+        ("", EndpointSpec(hostname=HOST, port=443), (), f"https://{HOST}:443", ""),
+        ("192.0.2.7", EndpointSpec(), AWAY, f"https://{HOST}:30443", ""),
+    ],
+)
+def test_behind_the_proxy_the_host_name_is_dialed_or_sent(
+    address, wanted, targets, server, server_name
+):
+    proxy = ApiProxySettings(address=address, port=30443)
+    found = external_endpoint.build_proxy_address(HOST, proxy, wanted=wanted, targets=targets)
+    assert found == ApiAddress(server=server, server_name=server_name)
+
+
+def test_the_address_of_a_service_has_its_port():
+    found = {"spec": {"clusterIP": "10.96.0.7", "ports": [{"port": 6443, "targetPort": 1}]}}
+    assert external_endpoint.find_service_address(found) == "10.96.0.7:6443"
+    found["spec"]["clusterIP"] = "None"
+    assert external_endpoint.find_service_address(found) == ""

@@ -94,6 +94,7 @@ def test_every_phase_has_a_name_of_its_own():
         ("DryRunBundles", "AddFinalizers"),
         ("AddFinalizers", "EnsureRootNamespace"),
         ("EnsureRootNamespace", "EnsureServiceRange"),
+        ("DecideHostname", "BuildPlan"),
         ("CheckEtcdMembers", "WriteServices"),
         ("WriteNetworkPolicies", "WriteWorkloads"),
         ("BootstrapTenant", "ProbeEnforcement"),
@@ -115,6 +116,7 @@ def test_phases_have_this_order(first, then):
 def test_phases_report_conditions_of_the_manager():
     named = {phase.name: phase.condition for phase in PHASES if phase.condition != wellknown.READY}
     assert named == {
+        "DecideHostname": wellknown.HOSTNAME_ACCEPTED,
         "IssueCertificates": wellknown.CERTIFICATES_READY,
         "PlanAuthentication": wellknown.AUTHENTICATION_READY,
         "BootstrapTenant": wellknown.API_SERVER_READY,

@@ -234,3 +234,23 @@ def test_the_policy_of_snapshots_names_no_other_pod():
     labels = {"component-name": "snapshot", wellknown.USES_BUCKET: "true"}
     assert spec["podSelector"] == {"matchLabels": labels}
     assert spec["policyTypes"] == ["Egress"]
+
+
+@pytest.mark.parametrize(
+    ("source", "passes"),
+    [
+        *[(component_of_ours(each), True) for each in ("api-proxy", "vc-syncer", "vc-manager")],
+        *[(each, True) for each in (workload(), pod("coredns"))],
+        *[(component_of_ours(each), False) for each in ("vn-agent", "prometheus")],
+        (component_of_ours("api-proxy", "elsewhere"), False),
+        *[(each, False) for each in (OUTSIDE, NODE, *STRANGERS)],
+    ],
+)
+def test_behind_the_proxy_the_api_is_closed_to_all_others(source: NetworkHost, passes: bool):
+    found = root_policies.build_network_policies(wish(is_behind_proxy=True))
+    assert passes == policy_matrix.may(
+        found, pod("apiserver"), source, NetworkPort(6443), "Ingress"
+    )
+    assert not policy_matrix.may(
+        found, pod("etcd"), component_of_ours("api-proxy"), NetworkPort(2379), "Ingress"
+    )
