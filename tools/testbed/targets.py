@@ -82,9 +82,7 @@ _INTEGRATION = Target(
     ),
     packages=(haproxy.build,),
 )
-_NODE = _UP | Target(
-    ("kubectl", "whereabouts"), images=(_shipped_interpreter, haproxy.build_image)
-)
+_NODE = _UP | Target(("kubectl", "whereabouts"), images=(_shipped_interpreter, haproxy.build_image))
 _TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
     (*_OLDER, "kwok", "karpenter", "cert-manager"),

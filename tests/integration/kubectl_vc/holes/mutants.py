@@ -12,8 +12,8 @@ import copy
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from kubectl_vc.audit.object_probes import OBJECT_PROBES
 from kubectl_vc.audit.fixture import TenantSide
+from kubectl_vc.audit.object_probes import OBJECT_PROBES
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import ownership, wellknown

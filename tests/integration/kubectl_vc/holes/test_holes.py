@@ -15,10 +15,10 @@ from msgspec import structs
 from kubectl_vc.audit import objects, quota, runner
 from kubectl_vc.audit.addresses import SuperObjects, TargetAddress
 from kubectl_vc.audit.decision import Verdict
+from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.object_probes import OBJECT_PROBES
 from kubectl_vc.audit.probes import PACKET_PROBES, Answer, Place, Target
 from kubectl_vc.audit.runner import AuditPlan
-from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubeio.api.client import Client
 from tenancy import names
 from tenancy.ownership import Tenant
