@@ -122,8 +122,8 @@ def build_network_policies(wish: PolicyInput) -> list[Object]:
     }
     if wish.has_known_ports:  # snapshots are saved in the short form only
         labels = {wellknown.COMPONENT: _SNAPSHOT, wellknown.USES_BUCKET: "true"}
-        rules = _build_bucket_rules(wish)
-        found.append(_build_policy(wish, _SNAPSHOT, {"matchLabels": labels}, egress=rules))
+        egress = _build_bucket_rules(wish)
+        found.append(_build_policy(wish, _SNAPSHOT, {"matchLabels": labels}, egress=egress))
     for component, rules in parts.items():
         selector = wish.selectors.get(component)
         if selector is not None:
