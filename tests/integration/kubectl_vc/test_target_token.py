@@ -88,7 +88,9 @@ async def test_outside_of_its_purpose_the_account_reads_and_writes_nothing(two: 
         foreign = {"metadata": {"name": "a", "namespace": "default", **own}}
         await refused(lambda: account.create(CONFIG_MAPS, foreign, dry_run=True), f"'{policy}'")
         await account.create(NAMESPACES, body)
-        attempts = [("GET", path.format(accounts=accounts), None) for path in READS]
+        attempts: list[tuple[str, str, Object | None]] = [
+            ("GET", path.format(accounts=accounts), None) for path in READS
+        ]
         attempts += [
             (verb, f"{path}{'&' if '?' in path else '?'}dryRun=All", sent)
             for verb, path, sent in writes(below, accounts, policy, own)

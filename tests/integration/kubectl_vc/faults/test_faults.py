@@ -96,7 +96,9 @@ async def test_the_layer_of_each_fault_is_named_first(
     planes: tuple[LocalControlPlane, LocalControlPlane], folder: Path
 ):
     """SEC-250: the tenant's views have no name of others."""
-    named, wrong, of_tenant = 0, [], []
+    named = 0
+    wrong: list[str] = []
+    of_tenant: list[str] = []
     for fault in FAULTS:
         async with sound_world(*planes, folder) as world:
             await fault.plant(world)

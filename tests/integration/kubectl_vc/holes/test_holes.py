@@ -151,7 +151,8 @@ async def audit_objects(
 
 async def count_mutants(clients: tuple[Client, Client]) -> tuple[int, list[str]]:
     """Return the number of mutant syncers that are found, each by its own row alone."""
-    at_once, wrong = asyncio.Semaphore(AT_ONCE), []
+    at_once = asyncio.Semaphore(AT_ONCE)
+    wrong: list[str] = []
 
     async def find(mutant: Mutant) -> int:
         async with at_once:
