@@ -32,7 +32,10 @@ BUILTIN_POLICIES: Mapping[str, Mapping[str, Any]] = {
         "sync": _OPEN_SYNC,
         "nodes": {"view": "Full"},
         "network": {**_OPEN_NETWORK, "ingressAnnotations": ["nginx", "traefik", "cert-manager"]},
-        "pods": {"reservedContainerNames": []},
+        "pods": {
+            "reservedContainerNames": [],
+            "autoscaling": {"blockingAnnotations": "Allow"},
+        },
         "storage": {"imageVolumes": "Allow"},
     },
     "conformance": {
@@ -40,7 +43,10 @@ BUILTIN_POLICIES: Mapping[str, Mapping[str, Any]] = {
         "sync": _OPEN_SYNC,
         "nodes": {"view": "Full", "expose": "all"},
         "network": {**_OPEN_NETWORK, "nodeDns": "Allow"},
-        "pods": {"reservedContainerNames": []},
+        "pods": {
+            "reservedContainerNames": [],
+            "autoscaling": {"blockingAnnotations": "Allow"},
+        },
         "storage": {"imageVolumes": "Allow"},
     },
 }

@@ -165,8 +165,9 @@ def deployment(name: str, replicas: int) -> Object:
     }
 
 
-async def items(client: Client, resource: Resource, **where: str) -> list[Any]:
-    return (await client.list(resource, **where))["items"]
+async def items(client: Client, resource: Resource, *, namespace: str = "") -> list[Any]:
+    found: list[Any] = (await client.list(resource, namespace=namespace))["items"]
+    return found
 
 
 def is_ready(pod: Object) -> bool:

@@ -259,8 +259,10 @@ async def test_a_pod_gives_its_node_up_as_the_policy_says_now(own: SyncerWorld):
             return found
 
         assert await mark() == "true"
-        events = await eventually(lambda: own.events(space))
-        assert any("blockingAnnotations" in event["message"] for event in events)
+        await eventually(
+            lambda: own.events(space),
+            until=lambda found: any("blockingAnnotations" in each["message"] for each in found),
+        )
         await change(own, name, pods={"autoscaling": {"blockingAnnotations": "Allow"}})
         await eventually(mark, until=lambda found: found == "false")
         modes = {"safeToEvict": "Controlled", "blockingAnnotations": "Refuse"}
