@@ -188,7 +188,7 @@ def explain_errors(*, is_verbose: bool = False) -> Iterator[None]:
 
 
 def _describe_unexpected(problem: BaseException) -> str:
-    """Return type and message of an error. Those of its first part for a group."""
+    """Return type and message of an error. A group is described by its first error."""
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     text = " ".join(str(problem).split())[:_MAX_MESSAGE]

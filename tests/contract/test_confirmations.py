@@ -36,6 +36,7 @@ MATCHES_TEXT = {
     "connect/forwarder.py": "the port that kubectl port-forward announces",
     "inspection/logs.py": "lines of the syncer's log, by the name of a root namespace",
     "target/manifests.py": "values of flags",
+    "target/node_groups.py": "quantities and versions in annotations and images",
     "verbs/default_versions.py": "names of ClusterVersions",
     "verbs/create_manifests.py": "passwords in URLs",
     "upgrade/comparison.py": "flags of bundles, and versions of Kubernetes",

@@ -171,11 +171,9 @@ async def test_a_pods_listed_labels_go_down_and_stay():
     live = {**made, "metadata": {**made["metadata"], "uid": "below"}}
     own = world.session.stores["Pod"].get("web", "p")
     assert own is not None
-    passing = world.session.view.policy.metadata
-    assert pod_sides.build_running_patch(own.decode(), live, TENANT, passing=passing) is None
-    narrowed = pod_sides.build_running_patch(
-        own.decode(), live, TENANT, passing=BASELINE_POLICY.metadata
-    )
+    listed = world.session.view.policy
+    assert pod_sides.build_running_patch(own.decode(), live, TENANT, policy=listed) is None
+    narrowed = pod_sides.build_running_patch(own.decode(), live, TENANT, policy=BASELINE_POLICY)
     assert narrowed is not None
     translated = wellknown.translate_label_key("istio.io/rev")
     assert narrowed["metadata"]["labels"] == {"istio.io/rev": None, translated: "1"}
@@ -193,7 +191,7 @@ async def test_a_listed_label_that_its_tenant_takes_off_goes_below_too():
     live["metadata"]["labels"]["istio.io/injected"] = "by-a-webhook"
     changed = {"labels": {}, "resourceVersion": "51"}
     own = world.tenant_has("Pod", "p", metadata=changed, spec={"containers": CONTAINERS})
-    passing = world.session.view.policy.metadata
-    patch = pod_sides.build_running_patch(own.decode(), live, TENANT, passing=passing)
+    listed = world.session.view.policy
+    patch = pod_sides.build_running_patch(own.decode(), live, TENANT, policy=listed)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"istio.io/rev": None}

@@ -13,6 +13,8 @@ from vnagent.upstream import kubelet
 
 MANAGER_PORT = 8080
 """Port of vc-manager and the syncer. The chart has it."""
+PROXY_STATUS_PORT = 8404
+"""Port of HAProxy's metrics. The chart has it."""
 _HEAD = markdown.build_head(
     "Ports",
     "`tools/reference/network_ports.py`, whose numbers are those of the code",
@@ -70,6 +72,16 @@ PORTS = (
         "HTTPS",
         "users, vc-manager, vc-syncer, pods of the tenant",
         "The Kubernetes API of the tenant. Users reach it by its Service, for example a node port.",
+    ),
+    ListeningPort(
+        "API proxy",
+        wellknown.API_SERVER_PORT,
+        "TLS",
+        "users",
+        "The APIs of all tenants by host name. Only with the chart value apiProxy.enabled.",
+    ),
+    ListeningPort(
+        "API proxy", PROXY_STATUS_PORT, "HTTP", "kubelet, Prometheus", "Probes and metrics."
     ),
     ListeningPort(
         "etcd of a tenant",

@@ -11,11 +11,11 @@ from kubeio.cache.cache_budget import MIB
 from syncer.safety.cache_limits import TenantLimits, build_cache_limits
 from tenancy import wellknown
 from tenancy.resources import NETWORK_POLICIES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.hostile_servers import EndlessScript, Hostility, hostile
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
-from tests.support.hostile_servers import EndlessScript, Hostility, hostile
 
 LIMITS = TenantLimits(
     cache=build_cache_limits(16 * MIB), away_base_seconds=2.0, away_max_seconds=4.0

@@ -31,7 +31,7 @@ DNS_PORT = 1053
 _SNAPSHOT = "snapshot"
 """Label of the pods of Jobs with snapshots, and name of their policy."""
 _BUCKET_PORT = 443
-"""Port of S3 servers at public addresses. One at another port is in `egress`."""
+"""Port of S3 servers at public addresses. `egress` has the others."""
 _API_CLIENTS = (wellknown.MANAGER, wellknown.SYNCER, wellknown.API_PROXY)
 """Components that call tenants' API servers."""
 _ALL_NETWORKS = tuple(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")))

@@ -128,7 +128,7 @@ def test_no_handler_makes_kopf_write_to_an_object():
 
 async def test_a_change_of_a_policy_wakes_the_tenants_that_use_it():
     woken = []
-    handlers = kopf_watches._WatchHandlers(woken.append)
+    handlers = kopf_watches._WatchHandlers(woken.append, options())
     for name, spec in (
         ("plain", {}),
         ("named", {"policyRef": {"name": "shops"}, "dnsConfig": {"forwarders": ["192.0.2.1"]}}),

@@ -24,7 +24,7 @@ Hostility = Literal["pages", "watch"]
 _PAGE_ITEMS = 4
 
 
-class EndlessScript(FaultScript):  # type: ignore[misc]  # tests.chaos is not checked
+class EndlessScript(FaultScript):
     """Sends NetworkPolicies without end while `hostility` is set."""
 
     def __init__(self, hostility: Hostility, policy_bytes: int = 200_000) -> None:
