@@ -28,6 +28,7 @@ from telemetry.probes import HealthProbes
 from tenancy import wellknown
 from tenancy.resources import (
     SUPER_CLUSTERS,
+    SYNC_RULES,
     TENANT_POLICIES,
     VIRTUAL_CLUSTER_SNAPSHOTS,
     VIRTUAL_CLUSTERS,
@@ -41,6 +42,7 @@ from vcmanager.reconcilers import (
     orphan_sweep,
     rollout,
     sync_events,
+    sync_rules,
     syncer_access,
 )
 from vcmanager.reconcilers.snapshots.schedule import reconcile_schedule
@@ -50,6 +52,7 @@ from vcmanager.runtime.context import ReconcileContext, TenantClients
 from vcmanager.runtime.keys import (
     AGENT_ACCESS_KEY,
     AGENT_TRUST_KEY,
+    SYNC_RULES_KEY,
     SYNCER_ACCESS_KEY,
     ReconcileKey,
     ReconcileKind,
@@ -83,6 +86,7 @@ _RECONCILE_FUNCTIONS: Mapping[
     "Snapshot": reconcile_snapshot,
     "SnapshotSchedule": reconcile_schedule,
     "SyncEvents": sync_events.reconcile_sync_events,
+    "SyncRules": sync_rules.reconcile_sync_rules,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -203,6 +207,7 @@ class _Manager:
             self._queue.add(AGENT_TRUST_KEY)
             self._queue.add(AGENT_ACCESS_KEY)
             self._queue.add(SYNCER_ACCESS_KEY)
+            self._queue.add(SYNC_RULES_KEY)
             async with kopf_watches.run_watches(self._endpoint, self._queue.add) as failed:
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())
@@ -236,6 +241,7 @@ class _Manager:
             VIRTUAL_CLUSTERS,
             TENANT_POLICIES,
             SUPER_CLUSTERS,
+            SYNC_RULES,
             VIRTUAL_CLUSTER_SNAPSHOTS,
         ):
             await self._client.list(kind, limit=1)

@@ -55,6 +55,32 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     ),
     RbacRule(
         "tenancy.x-k8s.io",
+        ("syncrules",),
+        ("list", "watch", "patch"),
+        "Reads SyncRules, and sets the finalizer of those whose copies are deleted (patch).",
+    ),
+    RbacRule(
+        "tenancy.x-k8s.io",
+        ("syncrules/status",),
+        ("patch",),
+        "Writes whether a SyncRule is usable, and why not.",
+    ),
+    RbacRule(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        ("get",),
+        "Reads the definition of a ruled kind, which tenants get a copy of.",
+    ),
+    RbacRule(
+        "rbac.authorization.k8s.io",
+        ("clusterroles",),
+        ("get", "patch", "escalate"),
+        "Writes the syncer's rights to ruled kinds into this one role. The admission policy limits"
+        " its content.",
+        names=(wellknown.SYNCER_RULES_ROLE,),
+    ),
+    RbacRule(
+        "tenancy.x-k8s.io",
         ("superclusters",),
         ("list", "watch", "create"),
         "Reads target clusters, and creates the one named home with the first target.",

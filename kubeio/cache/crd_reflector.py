@@ -45,9 +45,12 @@ class CrdReflector:
         loop_budget: LoopBudget | None = None,
         is_budget_spent: Callable[[], bool] | None = None,
         on_served: Callable[[], None] = _ignore,
+        label_selector: str = "",
+        is_built_in: bool = False,
     ) -> None:
         """Set up the reflector.
 
+        `is_built_in`: the server has the kind without a CRD, so the collection is always watched.
         `on_served` is called each time the collection has become complete. `cache_budget` is that
         of the server.
         """
@@ -58,6 +61,8 @@ class CrdReflector:
         self._loop_budget = loop_budget or LoopBudget()
         self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
         self._on_served = on_served
+        self._label_selector = label_selector
+        self._is_built_in = is_built_in
         definitions = Store()
         self._definitions = definitions
         self._account = cache_budget.open_account(resource.kind, store) if cache_budget else None
@@ -84,7 +89,7 @@ class CrdReflector:
     @property
     def synced(self) -> bool:
         """Return whether it is known if the kind is served."""
-        return self._definition.synced
+        return self._is_built_in or self._definition.synced
 
     @property
     def revision(self) -> int:
@@ -105,7 +110,8 @@ class CrdReflector:
 
     async def wait_synced(self) -> None:
         """Wait until it is known whether the kind is served."""
-        await self._definition.wait_synced()
+        if not self._is_built_in:
+            await self._definition.wait_synced()
 
     def relist(self) -> None:
         """End all watches, and list the CRD and the collection again."""
@@ -121,6 +127,9 @@ class CrdReflector:
 
     async def run(self) -> None:
         """Watch the CRD, and the collection while the CRD exists, until cancelled."""
+        if self._is_built_in:
+            await self._follow()
+            return
         async with asyncio.TaskGroup() as group:
             group.create_task(self._definition.run(), name=f"crd-{self.resource.plural}")
             while True:
@@ -140,7 +149,9 @@ class CrdReflector:
             self._client,
             self.resource,
             self.store,
-            ReflectorOptions(side=self._side, account=self._account),
+            ReflectorOptions(
+                side=self._side, account=self._account, label_selector=self._label_selector
+            ),
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
             backoff=Backoff(base=0.5, ceiling=_MAX_BACKOFF_SECONDS),

@@ -13,6 +13,7 @@ from syncer.controllers import (
     mirrors,
     namespaces,
     quotas,
+    ruled_kinds,
     sync_down,
     tenant_status,
 )
@@ -44,7 +45,7 @@ from syncer.model.keys import (
     Key,
 )
 from syncer.model.mirrored_kinds import MIRRORS
-from syncer.rules.registry import KeyReconciler, SyncedKind
+from syncer.rules.registry import KINDS_BY_NAME, KeyReconciler, SyncedKind
 from syncer.safety.quota_accountant import QuotaExceededError
 from syncer.tenants.session import Session, Sessions
 from syncer.tenants.target_session import TargetSession
@@ -119,7 +120,7 @@ class Dispatcher:
             session.keys_in_work.finish()
             if not held:
                 session.quota.finish_key(key, is_done=isinstance(verdict, Done))
-            if session.expectations.finish_key(key):
+            if session.expectations.finish_key(key) and key.kind in session.kinds:
                 sync_down.enqueue(session.kinds[key.kind], key, session)
         session.metrics.clear_suspicion(key)
         if isinstance(verdict, Done):
@@ -129,6 +130,8 @@ class Dispatcher:
 
 async def _reconcile_at_home(key: Key, session: Session) -> Result:
     run = _BY_KEY_KIND.get(key.kind)
+    if run is None and (key.kind not in KINDS_BY_NAME):
+        run = ruled_kinds.reconcile_ruled_kind
     return await (run(key, session) if run is not None else _reconcile_kind(key, session))
 
 
