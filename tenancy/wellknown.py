@@ -216,8 +216,10 @@ SYNCER_CREDENTIAL_ROLE = "virtual-cluster:vc-syncer-credential"
 SYNCER_TARGETS_ROLE = "vc-syncer-targets"
 """Role in the manager's namespace to read the Secrets that SuperClusters name."""
 SYNCER_RULES_ROLE = "virtual-cluster:vc-syncer-rules"
-"""ClusterRole with the syncer's rights to the kinds of SyncRules. vc-manager writes its rules, in
-the super cluster and in each tenant."""
+"""ClusterRole with the syncer's rights to the kinds of SyncRules. In the super cluster it is
+aggregated from labelled ClusterRoles. In each tenant vc-manager writes its rules."""
+AGGREGATE_TO_SYNCER = f"{DOMAIN}/aggregate-to-syncer"
+"""Label of a ClusterRole whose rules the syncer gets, for the kind of a SyncRule."""
 SYNC_RULE_FINALIZER = f"{DOMAIN}/sync-rule-copies"
 """Finalizer of a SyncRule whose copies are deleted before it."""
 SYNCER_LEVELS_ROLE = "vc-syncer-levels"

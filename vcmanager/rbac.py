@@ -74,9 +74,8 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     RbacRule(
         "rbac.authorization.k8s.io",
         ("clusterroles",),
-        ("get", "patch", "escalate"),
-        "Writes the syncer's rights to ruled kinds into this one role. The admission policy limits"
-        " its content.",
+        ("get",),
+        "Reads whether the syncer has the rights that a SyncRule needs.",
         names=(wellknown.SYNCER_RULES_ROLE,),
     ),
     RbacRule(

@@ -218,7 +218,7 @@ class RuledCaches:
         _log.info("rule.stopped", rule=name, kind=watch.rule.resource.kind)
 
     def _handle_copy(self, name: str, _: Entry | None, new: Entry | None, __: bool) -> None:
-        """Check a deleted rule again when a copy is gone."""
+        """Check a deleted rule again after the end of a copy."""
         watch = self._watches.get(name)
         if new is None and watch is not None and watch.rule.is_deleting:
             self._is_changed.set()

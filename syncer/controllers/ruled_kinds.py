@@ -35,7 +35,7 @@ async def reconcile_ruled_kind(key: Key, session: Session) -> Result:
 
 
 async def _delete_copy(key: Key, session: Session) -> Result:
-    """Delete a copy whose rule no longer applies to the tenant, if the rule says so."""
+    """Delete a copy whose rule no longer applies to the tenant, if its removal policy is Delete."""
     store = session.super_cluster.stores.get(key.kind)
     if not session.is_removed_kind(key.kind) or store is None or not store.synced:
         return Done()

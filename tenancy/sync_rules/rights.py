@@ -1,7 +1,8 @@
 """Rights of the syncer for SyncRules, in the super cluster and in a tenant.
 
-Pure. vc-manager writes them into one ClusterRole on each side. Hazard: the rules must contain only
-kinds of usable SyncRules. The ClusterRole is the limit of what a tenant can make the syncer write.
+Pure. A super admin grants those of the super cluster, and vc-manager those of a tenant. Hazard: the
+rules must contain only kinds of usable SyncRules. They limit what a tenant can make the syncer
+write.
 """
 
 from collections.abc import Iterable
@@ -31,6 +32,25 @@ def build_tenant_rules(rules: Iterable[SyncRule]) -> list[dict[str, Any]]:
         *(_build_rule(rule, "/status", ["patch"]) for rule in ordered if rule.shows_status),
         *_build_definition_rules(ordered),
     ]
+
+
+def is_granted(wanted: Iterable[dict[str, Any]], granted: Iterable[dict[str, Any]]) -> bool:
+    """Return whether each wanted PolicyRule is covered by granted ones, verb by verb."""
+    held = list(granted)
+    return all(
+        any(
+            group in (each.get("apiGroups") or ())
+            and resource in (each.get("resources") or ())
+            and verb in (each.get("verbs") or ())
+            and (not each.get("resourceNames") or name in each["resourceNames"])
+            for each in held
+        )
+        for rule in wanted
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames") or ("",)
+    )
 
 
 def _build_rule(rule: SyncRule, suffix: str, verbs: list[str]) -> dict[str, Any]:

@@ -7,6 +7,8 @@ super cluster. The tenant's API server would send the tenant's objects to it.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from kubeio import Object
 from tenancy import wellknown
 from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS
@@ -125,14 +127,17 @@ def is_own_definition(own: Mapping[str, Any]) -> bool:
     return wellknown.BOOTSTRAP in (own["metadata"].get("labels") or {})
 
 
-def build_super_role(rules: Iterable[SyncRule]) -> Object:
-    """Return the ClusterRole of the syncer for all usable rules. The chart binds it."""
-    return {
-        "apiVersion": CLUSTER_ROLES.api_version,
-        "kind": CLUSTER_ROLES.kind,
-        "metadata": {"name": wellknown.SYNCER_RULES_ROLE},
-        "rules": rights.build_super_rules(rules),
-    }
+def find_missing_rights(rule: SyncRule, granted: Iterable[Object]) -> RuleProblem | None:
+    """Return that the syncer lacks rights to a rule's kind, or None."""
+    wanted = rights.build_super_rules([rule])
+    if rights.is_granted(wanted, granted):
+        return None
+    return RuleProblem(
+        "RightsMissing",
+        "The syncer has no rights to the kind in the super cluster. Create a ClusterRole with the"
+        f" label {wellknown.AGGREGATE_TO_SYNCER}=true and the rules"
+        f" {msgspec.json.encode(wanted).decode()}.",
+    )
 
 
 def build_tenant_grant(rules: Iterable[SyncRule]) -> list[Object]:

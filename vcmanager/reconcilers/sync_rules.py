@@ -1,8 +1,7 @@
-"""Reconcile of all SyncRules: their conditions, and the syncer's rights for the usable ones.
+"""Reconcile of all SyncRules: their conditions, and the tenants that use them.
 
-Owns the rules of one ClusterRole and the status of each SyncRule. Must not know objects of ruled
-kinds. Hazard: the ClusterRole must be written before a rule is Ready, because the syncer begins
-then.
+Owns the status of each SyncRule. Must not know objects of ruled kinds. Hazard: a rule may be Ready
+only while the syncer has its rights. Otherwise its watch is refused, again and again.
 """
 
 import hashlib
@@ -26,16 +25,19 @@ from vcmanager.runtime.keys import ReconcileKey
 
 _DEFINITION_SECONDS = 60.0
 """Interval in seconds of checks of CRDs, which are not watched."""
+_WAITING_SECONDS = 5.0
+"""The same interval while a rule waits for its CRD or its rights."""
 
 
 async def reconcile_sync_rules(means: ReconcileContext, _key: ReconcileKey) -> Result:
-    """Update the ClusterRole and every status. Queue all tenants after a change of usable rules."""
+    """Update every status. Queue all tenants after a change of the usable rules."""
     super_client = means.super_client
     bodies: list[Object] = (await super_client.list(SYNC_RULES)).get("items") or []
     rules = parse_rules(bodies)
     by_name = {rule.name: rule for rule in rules}
     results: dict[str, RuleProblem | None] = {}
     definitions: dict[str, Object | None] = {}
+    granted = await _fetch_granted(means) if rules else []
     for body in bodies:
         rule = by_name.get(body["metadata"]["name"])
         if rule is None:
@@ -43,15 +45,18 @@ async def reconcile_sync_rules(means: ReconcileContext, _key: ReconcileKey) -> R
             continue
         if rule.spec.definition != "BuiltIn":
             definitions[rule.name] = await fetch_definition(super_client, rule)
-        results[rule.name] = sync_rules.decide_problem(rule, rules, definitions.get(rule.name))
+        results[rule.name] = sync_rules.decide_problem(
+            rule, rules, definitions.get(rule.name)
+        ) or sync_rules.find_missing_rights(rule, granted)
     usable = [rule for rule in rules if results[rule.name] is None]
-    await _ensure_role(means, usable)
     for body in bodies:
         rule = by_name.get(body["metadata"]["name"])
         if rule is not None:
             await _ensure_finalizer(means, body, rule)
         await _write_status(means, body, results[body["metadata"]["name"]])
     await _queue_tenants(means, usable, definitions)
+    if len(usable) < len(bodies):
+        return RequeueAfter(_WAITING_SECONDS)
     return RequeueAfter(_DEFINITION_SECONDS if bodies else RESYNC_SECONDS)
 
 
@@ -63,14 +68,14 @@ def _describe_invalid(body: Object) -> RuleProblem:
     return RuleProblem("InvalidSpec", "The SyncRule cannot be read. Correct it.")
 
 
-async def _ensure_role(means: ReconcileContext, usable: list[SyncRule]) -> None:
-    wanted = sync_rules.build_super_role(usable)
+async def _fetch_granted(means: ReconcileContext) -> list[Object]:
+    """Return the PolicyRules of the aggregated ClusterRole that the chart binds to the syncer."""
     try:
         found = await means.super_client.get(CLUSTER_ROLES, wellknown.SYNCER_RULES_ROLE)
     except errors.NotFound:
-        found = {}
-    if not found or (found.get("rules") or []) != wanted["rules"]:
-        await means.super_client.apply(CLUSTER_ROLES, wanted, field_manager=wellknown.MANAGER)
+        return []
+    granted: list[Object] = found.get("rules") or []
+    return granted
 
 
 async def _ensure_finalizer(means: ReconcileContext, body: Object, rule: SyncRule) -> None:

@@ -19,6 +19,7 @@ from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, ClassFilter
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     SYNC_RULES,
@@ -26,6 +27,7 @@ from tenancy.resources import (
     Resource,
 )
 from tenancy.specs import parse_virtual_cluster
+from tenancy.sync_rules import rights
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
 from tests.integration.syncer import samples, test_kinds
 from tests.integration.syncer.samples import KindSample
@@ -146,9 +148,22 @@ async def manage(world: SyncerWorld) -> list[Object]:
     return items
 
 
-async def bind_role(world: SyncerWorld) -> None:
-    """Bind the role of ruled kinds to the syncer, as the chart does."""
+async def grant_kinds(world: SyncerWorld) -> None:
+    """Grant the syncer the rights of all rules: the chart's binding, and the aggregated role.
+
+    The super cluster of these tests runs no controller that aggregates roles.
+    """
     name = wellknown.SYNCER_RULES_ROLE
+    rules = [
+        parse_sync_rule({**build_rule(kind), "metadata": {"name": KINDS[kind]}}) for kind in KINDS
+    ]
+    role = {
+        "apiVersion": CLUSTER_ROLES.api_version,
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rights.build_super_rules(rules),
+    }
+    await world.below.apply(CLUSTER_ROLES, role, field_manager="tests")
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": SYNCER}
     body = {
@@ -168,7 +183,7 @@ async def ruled(world: SyncerWorld, *kinds: str, **spec: Any) -> AsyncIterator[l
     with contextlib.suppress(Exception):
         for kind in KINDS:
             await world.below.create(CUSTOM_RESOURCE_DEFINITIONS, build_definition(kind))
-    await bind_role(world)
+    await grant_kinds(world)
     for kind in kinds:
         await world.below.create(SYNC_RULES, build_rule(kind, **spec), validation="Strict")
     chosen = msgspec.structs.replace(policy, sync_rules=ClassFilter(names=("*",)))
