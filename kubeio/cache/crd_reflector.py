@@ -127,6 +127,12 @@ class CrdReflector:
 
     async def run(self) -> None:
         """Watch the CRD, and the collection while the CRD exists, until cancelled."""
+        try:
+            await self._run_watches()
+        finally:
+            self.store.synced = False  # a later reflector of the store begins with a list
+
+    async def _run_watches(self) -> None:
         if self._is_built_in:
             await self._follow()
             return

@@ -7,7 +7,7 @@ and is created a second time.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -27,7 +27,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class _Watch:
+class _RuledWatch:
     """The running watch of one rule."""
 
     rule: SyncRule
@@ -62,16 +62,26 @@ class RuledCaches:
         self._is_budget_spent = is_budget_spent
         self._sources: dict[str, Store] = {}
         """Shown objects by kind, of rules with the direction Mirror."""
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[str, _RuledWatch] = {}
         """Running watches by the name of the rule."""
         self._parsed: dict[str, SyncRule] = {}
         self._is_changed = asyncio.Event()
         self._subscribers: list[Callable[[], None]] = []
-        self.on_added: Callable[[str, Store], None] = lambda _, __: None
-        """Called with the kind and the new cache of a rule with the direction Down."""
-        self.on_source: Callable[[str, Entry | None, Entry | None], None] = lambda _, __, ___: None
-        """Called with each change of a shown object."""
+        self._on_added: Callable[[str, Store], None] = lambda _, __: None
+        self._on_source: Callable[[str, Entry | None, Entry | None], None] = lambda _, __, ___: None
         rules.subscribe(self._handle_rule)
+
+    def subscribe_kinds(
+        self,
+        on_added: Callable[[str, Store], None],
+        on_source: Callable[[str, Entry | None, Entry | None], None],
+    ) -> None:
+        """Set the two handlers of the home cluster.
+
+        `on_added` gets the kind and the new cache of a rule with the direction Down. `on_source`
+        gets each change of a shown object.
+        """
+        self._on_added, self._on_source = on_added, on_source
 
     def subscribe(self, handler: Callable[[], None]) -> None:
         """Call a function after each change of the usable rules."""
@@ -156,7 +166,7 @@ class RuledCaches:
             if rule is None or rule.resource != watch.rule.resource:
                 self._stop(name)
             else:
-                watch.rule = rule
+                self._watches[name] = replace(watch, rule=rule)
         for name, rule in wanted.items():
             if name not in self._watches:
                 self._start(rule, group)
@@ -183,13 +193,13 @@ class RuledCaches:
             store = self._stores.get(kind)
             if store is None:
                 store = self._stores[kind] = self._create_store()
-                self.on_added(kind, store)
+                self._on_added(kind, store)
                 store.subscribe(partial(self._handle_copy, rule.name))
         else:
             store = self._sources.get(kind)
             if store is None:
                 store = self._sources[kind] = Store()
-                store.subscribe(lambda old, new, _: self.on_source(kind, old, new))
+                store.subscribe(lambda old, new, _: self._on_source(kind, old, new))
         reflector = CrdReflector(
             self._client,
             rule.resource,
@@ -202,7 +212,7 @@ class RuledCaches:
             is_built_in=rule.spec.definition == "BuiltIn",
         )
         task = group.create_task(self._follow(reflector), name=f"ruled-{rule.resource.plural}")
-        self._watches[rule.name] = _Watch(rule, reflector, task)
+        self._watches[rule.name] = _RuledWatch(rule, reflector, task)
         _log.info("rule.started", rule=rule.name, kind=kind)
 
     async def _follow(self, reflector: CrdReflector) -> None:
@@ -212,9 +222,7 @@ class RuledCaches:
         """End the watch of a rule. Its copies stay, and no key is reconciled without a cache."""
         watch = self._watches.pop(name)
         watch.task.cancel()
-        store = self._get_store(watch.rule)
-        store.synced = False
-        self._announce()  # before the cache loses its objects, so that no session sees that
+        self._announce()
         _log.info("rule.stopped", rule=name, kind=watch.rule.resource.kind)
 
     def _handle_copy(self, name: str, _: Entry | None, new: Entry | None, __: bool) -> None:

@@ -52,8 +52,7 @@ class HomeEvents(SuperEvents):
         below.stores[claims.CLAIM].subscribe(self._handle_super_claim)
         for store in (below.stores["Ingress"], below.other_ingresses):
             store.subscribe(self._handle_foreign_ingress)
-        below.ruled.on_added = self._handle_ruled_kind
-        below.ruled.on_source = self._handle_ruled_source
+        below.ruled.subscribe_kinds(self._handle_ruled_kind, self._handle_ruled_source)
         for kind, store in below.classes.items():
             store.subscribe(partial(self._handle_class, kind))
 

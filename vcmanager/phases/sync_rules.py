@@ -25,7 +25,7 @@ from tenancy.resources import (
 from tenancy.specs import InvalidSpecError, VirtualCluster
 from tenancy.sync_rules.selection import select_rules
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
-from vcmanager.plan import sync_rules
+from vcmanager.plan.custom_kinds import sync_rules
 
 _RESOURCES = {each.kind: each for each in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)}
 

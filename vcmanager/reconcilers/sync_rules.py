@@ -18,7 +18,7 @@ from tenancy.specs import InvalidSpecError
 from tenancy.sync_rules.checks import RuleProblem
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
 from vcmanager.phases.sync_rules import fetch_definition, parse_rules
-from vcmanager.plan import sync_rules
+from vcmanager.plan.custom_kinds import sync_rules
 from vcmanager.runtime import keys
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
