@@ -22,7 +22,7 @@ from tenancy.resources import (
     SYNC_RULES,
     TENANT_POLICIES,
 )
-from tenancy.specs import InvalidSpecError, VirtualCluster
+from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 from tenancy.sync_rules.selection import select_rules
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
 from vcmanager.plan.custom_kinds import sync_rules
@@ -52,14 +52,14 @@ async def fetch_definition(super_client: Client, rule: SyncRule) -> Object | Non
 
 
 async def apply_sync_rules(
-    super_client: Client, tenant_client: Client, cluster: VirtualCluster, body: Object
+    super_client: Client, tenant_client: Client, spec: VirtualClusterSpec, body: Object
 ) -> list[str]:
     """Write CRDs and rights for the rules of a tenant. Return a message for each differing CRD."""
     rules = parse_rules((await super_client.list(SYNC_RULES)).get("items") or ())
     ready = [rule for rule in rules if rule.is_ready]
     selected: tuple[SyncRule, ...] = ()
     if ready:
-        policy = await _fetch_policy(super_client, cluster)
+        policy = await _fetch_policy(super_client, spec)
         labels = body["metadata"].get("labels") or {}
         selected = select_rules(ready, policy, labels) if policy is not None else ()
     served, problems = list[SyncRule](), list[str]()
@@ -77,13 +77,13 @@ async def apply_sync_rules(
     return problems
 
 
-async def _fetch_policy(super_client: Client, cluster: VirtualCluster) -> TenantPolicySpec | None:
-    name = get_policy_name(cluster.spec)
+async def _fetch_policy(super_client: Client, spec: VirtualClusterSpec) -> TenantPolicySpec | None:
+    name = get_policy_name(spec)
     try:
         found = await super_client.list(TENANT_POLICIES, field_selector=f"metadata.name={name}")
         items = found.get("items") or ()
         if not items:
-            return BASELINE_POLICY if cluster.spec.policy_ref is None else None
+            return BASELINE_POLICY if spec.policy_ref is None else None
         return parse_tenant_policy(items[0])
     except InvalidSpecError:
         return None

@@ -352,7 +352,7 @@ async def _apply_sync_rules(run: PhaseRun) -> PhaseResult:
     """Write the CRDs and rights of SyncRules into the tenant. A differing CRD stops nothing."""
     if run.tenant_client is not None:
         problems = await sync_rules.apply_sync_rules(
-            run.context.super_client, run.tenant_client, run.cluster, run.body
+            run.context.super_client, run.tenant_client, run.plan_input.spec, run.body
         )
         for problem in problems:
             run.context.recorder.record(run.body, "SyncRuleNotServed", problem, kind="Warning")

@@ -143,7 +143,7 @@ async def manage(world: SyncerWorld) -> list[Object]:
     tenant = world.tenant
     body = await world.below.get(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
     cluster = parse_virtual_cluster(body)
-    assert not await apply_sync_rules(world.below, world.above, cluster, body)
+    assert not await apply_sync_rules(world.below, world.above, cluster.spec, body)
     items: list[Object] = (await world.below.list(SYNC_RULES))["items"]
     return items
 
