@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from kubeio.cache.store import parse_entry
+from kubeio.cache.store import Store, parse_entry
 from syncer.handlers.tenant_events import TenantEvents
 from tenancy.sync_rules.specs import parse_sync_rule
 from tests.support.syncer.reconciles import reconcile
@@ -92,3 +92,21 @@ async def test_secrets_that_an_object_names_are_needed():
     assert entry is not None
     world.session.stores["Widget"].discard(entry, live=True)
     assert not world.session.view.is_referenced("Secret", "web", "key")
+
+
+async def test_an_offered_object_is_shown_read_only():
+    shown = {"sourceNamespace": "infra", "tenantNamespace": "web"}
+    world = build_world(direction="Mirror", references=[], statusFields=[], mirror=shown)
+    caches = world.super_cluster.ruled
+    rule = world.link.ruled.rules[0]
+    source = Store()
+    caches._sources[rule.resource.kind] = source
+    source.synced = True
+    metadata = {"name": "x", "namespace": "infra", "uid": "i", "resourceVersion": "5"}
+    body = {"metadata": metadata, "spec": {"size": "s", "secret": "k"}}
+    source.put(parse_entry(orjson.dumps(body)), live=True)
+    await reconcile(world, "Widget")
+    shown_x = world.above.object("Widget", "x")
+    assert shown_x["spec"] == {"size": "s"}
+    assert shown_x["metadata"]["namespace"] == "web"
+    assert not world.below.writes()
