@@ -204,6 +204,12 @@ SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
     ),
     RbacRule(
         "tenancy.x-k8s.io",
+        ("syncrules",),
+        ("list", "watch", "patch"),
+        "Reads SyncRules, and removes its finalizer when their copies are deleted (patch).",
+    ),
+    RbacRule(
+        "tenancy.x-k8s.io",
         ("superclusters",),
         ("list", "watch", "patch"),
         "Reads targets, and removes a used confirmation (patch). vc-manager lets the syncer read"

@@ -292,6 +292,8 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     images: ImagesSpec = ImagesSpec()
     quota: QuotaSpec = msgspec.field(default_factory=lambda: dict(DEFAULT_QUOTA))
     """Limits of the tenant over all of its namespaces. Empty: no limit."""
+    sync_rules: ClassFilter = ClassFilter()
+    """SyncRules that apply to the tenant. None by default."""
     weight: TenantWeight = 1
     """Number of its objects that the syncer reconciles in a row while other tenants wait."""
 

@@ -40,6 +40,7 @@ TENANT_POLICIES = Resource(
 SUPER_CLUSTERS = Resource(
     "tenancy.x-k8s.io", "v1alpha1", "superclusters", "SuperCluster", namespaced=False
 )
+SYNC_RULES = Resource("tenancy.x-k8s.io", "v1alpha1", "syncrules", "SyncRule", namespaced=False)
 VIRTUAL_CLUSTER_SNAPSHOTS = Resource(
     "tenancy.x-k8s.io", "v1alpha1", "virtualclustersnapshots", "VirtualClusterSnapshot"
 )

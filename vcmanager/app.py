@@ -29,6 +29,7 @@ from tenancy import wellknown
 from tenancy.access.hosts import HostClaim
 from tenancy.resources import (
     SUPER_CLUSTERS,
+    SYNC_RULES,
     TENANT_POLICIES,
     VIRTUAL_CLUSTER_CONTROL_PLANES,
     VIRTUAL_CLUSTER_SNAPSHOTS,
@@ -43,6 +44,7 @@ from vcmanager.reconcilers import (
     orphan_sweep,
     rollout,
     sync_events,
+    sync_rules,
     syncer_access,
     tenant_content,
 )
@@ -57,6 +59,7 @@ from vcmanager.runtime.host_watch import HostWatch
 from vcmanager.runtime.keys import (
     AGENT_ACCESS_KEY,
     AGENT_TRUST_KEY,
+    SYNC_RULES_KEY,
     SYNCER_ACCESS_KEY,
     ReconcileKey,
     ReconcileKind,
@@ -94,6 +97,7 @@ _RECONCILE_FUNCTIONS: Mapping[
     "TenantContent": tenant_content.reconcile_content,
     "ClusterProfile": reconcile_cluster_profile,
     "ControlPlane": reconcile_control_plane,
+    "SyncRules": sync_rules.reconcile_sync_rules,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -218,6 +222,7 @@ class _Manager:
             self._queue.add(AGENT_TRUST_KEY)
             self._queue.add(AGENT_ACCESS_KEY)
             self._queue.add(SYNCER_ACCESS_KEY)
+            self._queue.add(SYNC_RULES_KEY)
             async with kopf_watches.run_watches(
                 self._endpoint, self._queue.add, options=self._options.settings
             ) as failed:
@@ -281,6 +286,7 @@ class _Manager:
             VIRTUAL_CLUSTERS,
             TENANT_POLICIES,
             SUPER_CLUSTERS,
+            SYNC_RULES,
             VIRTUAL_CLUSTER_SNAPSHOTS,
             *((VIRTUAL_CLUSTER_CONTROL_PLANES,) if is_provider else ()),
         ):

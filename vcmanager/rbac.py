@@ -55,6 +55,31 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     ),
     RbacRule(
         "tenancy.x-k8s.io",
+        ("syncrules",),
+        ("list", "watch", "patch"),
+        "Reads SyncRules, and sets the finalizer of those whose copies are deleted (patch).",
+    ),
+    RbacRule(
+        "tenancy.x-k8s.io",
+        ("syncrules/status",),
+        ("patch",),
+        "Writes whether a SyncRule is usable, and why not.",
+    ),
+    RbacRule(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        ("get",),
+        "Reads the definition of a ruled kind, which tenants get a copy of.",
+    ),
+    RbacRule(
+        "rbac.authorization.k8s.io",
+        ("clusterroles",),
+        ("get",),
+        "Reads whether the syncer has the rights that a SyncRule needs.",
+        names=(wellknown.SYNCER_RULES_ROLE,),
+    ),
+    RbacRule(
+        "tenancy.x-k8s.io",
         ("superclusters",),
         ("list", "watch", "create"),
         "Reads target clusters, and creates the one named home with the first target.",

@@ -46,9 +46,12 @@ class CrdReflector:
         loop_budget: LoopBudget | None = None,
         is_budget_spent: Callable[[], bool] | None = None,
         on_served: Callable[[], None] = _ignore,
+        label_selector: str = "",
+        is_built_in: bool = False,
     ) -> None:
         """Set up the reflector.
 
+        `is_built_in`: the server has the kind without a CRD, so the collection is always watched.
         `on_served` is called each time the collection has become complete. `cache_budget` is that
         of the server. `label_selector` limits the collection.
         """
@@ -60,6 +63,8 @@ class CrdReflector:
         self._loop_budget = loop_budget or LoopBudget()
         self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
         self._on_served = on_served
+        self._label_selector = label_selector
+        self._is_built_in = is_built_in
         definitions = Store()
         self._definitions = definitions
         self._account = cache_budget.open_account(resource.kind, store) if cache_budget else None
@@ -86,7 +91,7 @@ class CrdReflector:
     @property
     def synced(self) -> bool:
         """Return whether it is known if the kind is served."""
-        return self._definition.synced
+        return self._is_built_in or self._definition.synced
 
     @property
     def is_defined(self) -> bool:
@@ -112,7 +117,8 @@ class CrdReflector:
 
     async def wait_synced(self) -> None:
         """Wait until it is known whether the kind is served."""
-        await self._definition.wait_synced()
+        if not self._is_built_in:
+            await self._definition.wait_synced()
 
     def relist(self) -> None:
         """End all watches, and list the CRD and the collection again."""
@@ -128,6 +134,15 @@ class CrdReflector:
 
     async def run(self) -> None:
         """Watch the CRD, and the collection while the CRD exists, until cancelled."""
+        try:
+            await self._run_watches()
+        finally:
+            self.store.synced = False  # a later reflector of the store begins with a list
+
+    async def _run_watches(self) -> None:
+        if self._is_built_in:
+            await self._follow()
+            return
         async with asyncio.TaskGroup() as group:
             group.create_task(self._definition.run(), name=f"crd-{self.resource.plural}")
             while True:

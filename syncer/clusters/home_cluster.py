@@ -5,14 +5,17 @@ Owns also the resources offered to tenants as a whole: addresses, classes, volum
 know sessions.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry, Store
 from kubeio.loop_budget import LoopBudget
+from syncer.clusters.ruled_caches import RuledCaches
 from syncer.clusters.super_cluster import (
     BY_TENANT_INDEX,
+    SYNCED_SELECTOR,
     SuperCluster,
     index_by_tenant,
     list_owned_resources,
@@ -43,6 +46,7 @@ from tenancy.resources import (
     PODS,
     SECRETS,
     SUPER_CLUSTERS,
+    SYNC_RULES,
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
 )
@@ -111,6 +115,16 @@ class HomeCluster(SuperCluster):
         self.credentials = Store()
         self.policies = Store()
         self.super_clusters = Store()
+        self.sync_rules = Store()
+        self.ruled = RuledCaches(
+            client,
+            self.sync_rules,
+            self.stores,
+            label_selector=SYNCED_SELECTOR,
+            create_store=lambda: Store({BY_TENANT_INDEX: index_by_tenant}),
+            loop_budget=self.loop_budget,
+            is_budget_spent=self._is_budget_spent,
+        )
         self.volumes = Store(
             {BY_TENANT_INDEX: index_by_tenant, RETAINED_INDEX: index_by_retained_root}
         )
@@ -145,6 +159,7 @@ class HomeCluster(SuperCluster):
             self.credential_watches,
             follow(TENANT_POLICIES, self.policies),
             follow(SUPER_CLUSTERS, self.super_clusters),
+            follow(SYNC_RULES, self.sync_rules),
             follow(PERSISTENT_VOLUMES, self.volumes),
             *(
                 self._create_crd_reflector(mirror.resource, self.classes[mirror.resource.kind])
@@ -153,6 +168,12 @@ class HomeCluster(SuperCluster):
                 for mirror in MIRRORS
             ),
         )
+
+    async def run(self) -> None:
+        """Watch all resources, and the kinds of SyncRules, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(super().run(), name="home-watches")
+            group.create_task(self.ruled.run(), name="ruled-watches")
 
     def _watch_credential_of(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         """Watch the syncer's kubeconfig of a tenant while its VirtualCluster exists.

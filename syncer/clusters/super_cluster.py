@@ -66,7 +66,7 @@ than the time for reconciles that begin in the iteration. An event that is left 
 of all other tenants.
 """
 
-_SYNCED_SELECTOR = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
+SYNCED_SELECTOR = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
 """Objects of tenant namespaces. Root namespaces, with their keys, stay out of memory."""
 
 
@@ -161,8 +161,8 @@ class SuperCluster:
         self.registration = registration
         self.domain = domain
         ours = f"{wellknown.SUPER_CLUSTER}={registration}"
-        synced = f"{_SYNCED_SELECTOR},{ours}" if registration else _SYNCED_SELECTOR
-        self.stores: Mapping[str, Store] = {
+        synced = f"{SYNCED_SELECTOR},{ours}" if registration else SYNCED_SELECTOR
+        self.stores: dict[str, Store] = {
             resource.kind: Store(
                 {BY_TENANT_INDEX: index_by_tenant, **_INDEXES.get(resource.kind, {})}
             )
@@ -356,7 +356,9 @@ class SuperCluster:
             return Key(tenant, self.name, "Namespace", "", namespace)
         if own := _get_own_kind(kind, entry):
             return Key(tenant, self.name, own, namespace, entry.name)
-        return Key(tenant, self.name, kind, namespace, self.kinds[kind].tenant_name(entry.name))
+        row = self.kinds.get(kind)  # a kind of a SyncRule is not in the table, and keeps its names
+        name = row.tenant_name(entry.name) if row is not None else entry.name
+        return Key(tenant, self.name, kind, namespace, name)
 
     def iterate_owned(self, tenant: str) -> Iterable[tuple[str, Entry]]:
         """Yield every cached super object of a tenant with its kind."""

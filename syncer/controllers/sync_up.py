@@ -58,7 +58,8 @@ async def sync_up(
         return
     states, bare = session.synced_states, {**own, "status": {}}
     conditions = as_mappings(as_mapping(live.get("status")).get("conditions"))
-    types = status_ownership.list_synced_types(STATUS_OWNERS[key.kind], conditions)
+    owner = kind.status_owner or STATUS_OWNERS[key.kind]
+    types = status_ownership.list_synced_types(owner, conditions)
     body = build(own, live, states.get_condition_types(key))
     await write_status(
         kind,

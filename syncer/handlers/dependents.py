@@ -5,7 +5,7 @@ Must not decide or write: it queues keys. Hazard: a rule must exist for every de
 it, a network policy, for example, keeps names of old namespaces.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubeio.cache.store import Entry
@@ -37,13 +37,42 @@ def enqueue_tenant_dependents(
     session: Session, kind: str, old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:
     """Queue the objects that depend on a changed object of the tenant."""
-    if kind == "Namespace":
+    row = session.kinds.get(kind)
+    if row is not None and row.list_references is not None:
+        _enqueue_ruled_references(session, row.list_references, kind, old, new, low=low)
+    elif kind == "Namespace":
         _enqueue_namespace_dependents(session, old, new, low=low)
     elif kind == "Ingress":
         _enqueue_ingress_dependents(session, old, new, low=low)
     elif kind == "Service":
         _enqueue_variables_of_service(session, old, new, low=low)
         _enqueue_ingresses_of_service(session, old, new, low=low)
+
+
+def _enqueue_ruled_references(
+    session: Session,
+    list_references: Callable[[Mapping[str, Any]], Iterable[tuple[str, str, str]]],
+    kind: str,
+    old: Entry | None,
+    new: Entry | None,
+    *,
+    low: bool,
+) -> None:
+    """Queue the ConfigMaps and Secrets that an object of a SyncRule begins or ends to name."""
+    entry = new or old
+    if entry is None:
+        return
+    needed: dict[str, list[ObjectReference]] = {}
+    for each in (old, new):
+        found = list_references(each.decode()) if each is not None else ()
+        for ref_kind, namespace, name in found:
+            refs = needed.setdefault(namespace, [])
+            if each is new:
+                refs.append(ObjectReference(ref_kind, name))
+    user = build_user_name(kind, f"{entry.namespace}/{entry.name}")
+    for namespace, refs in needed.items():
+        for ref in session.pods.references.set(namespace, user, refs):
+            session.enqueue(session.build_key(ref.kind, namespace, ref.name), low=low)
 
 
 def _enqueue_ingresses_of_service(

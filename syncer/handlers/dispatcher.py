@@ -13,6 +13,7 @@ from syncer.controllers import (
     mirrors,
     namespaces,
     quotas,
+    ruled_kinds,
     sync_down,
     tenant_status,
 )
@@ -131,7 +132,7 @@ class Dispatcher:
             session.keys_in_work.finish()
             if not held:
                 session.quota.finish_key(key, is_done=isinstance(verdict, Done))
-            if session.expectations.finish_key(key):
+            if session.expectations.finish_key(key) and key.kind in session.kinds:
                 sync_down.enqueue(session.kinds[key.kind], key, session)
         session.metrics.clear_suspicion(key)
         if isinstance(verdict, Done):
@@ -141,6 +142,8 @@ class Dispatcher:
 
 async def _reconcile_at_home(key: Key, session: Session) -> Result:
     run = _BY_KEY_KIND.get(key.kind)
+    if run is None and key.kind not in session.super_cluster.kinds:
+        run = ruled_kinds.reconcile_ruled_kind
     return await (run(key, session) if run is not None else _reconcile_kind(key, session))
 
 

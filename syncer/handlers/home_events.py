@@ -7,7 +7,7 @@ only queues keys.
 from collections.abc import Mapping
 from functools import partial
 
-from kubeio.cache.store import Entry
+from kubeio.cache.store import Entry, Store
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.handlers import dependents
 from syncer.handlers.super_events import SuperEvents
@@ -52,6 +52,7 @@ class HomeEvents(SuperEvents):
         below.stores[claims.CLAIM].subscribe(self._handle_super_claim)
         for store in (below.stores["Ingress"], below.other_ingresses):
             store.subscribe(self._handle_foreign_ingress)
+        below.ruled.subscribe_kinds(self._handle_ruled_kind, self._handle_ruled_source)
         for kind, store in below.classes.items():
             store.subscribe(partial(self._handle_class, kind))
 
@@ -110,6 +111,19 @@ class HomeEvents(SuperEvents):
         for session in self.sessions.values():
             if address in session.view.service_range:
                 session.enqueue(session.build_key(ADDRESS, "", entry.name), low=not live)
+
+    def _handle_ruled_kind(self, kind: str, store: Store) -> None:
+        """Subscribe to the copies of a kind that a SyncRule has begun to sync."""
+        store.subscribe(partial(self._handle_super_object, kind))
+
+    def _handle_ruled_source(self, kind: str, old: Entry | None, new: Entry | None) -> None:
+        """Queue an object that a SyncRule shows to tenants."""
+        entry = new or old
+        for session in self.sessions.values() if entry is not None else ():
+            mirror = session.ruled_mirrors.get(kind)
+            shown = mirror.get_shown_namespace(entry.namespace) if mirror and entry else None
+            if shown is not None and entry is not None:
+                session.enqueue(session.build_key(kind, shown, entry.name))
 
     def _handle_class(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old

@@ -116,6 +116,8 @@ def has_work(key: Key, session: Session) -> bool:
         return True  # they read caches only and write on a difference
     kind = session.kinds.get(key.kind)
     if kind is None:
+        return key.kind in session.ruled_mirrors or session.is_removed_kind(key.kind)
+    if not session.is_served(key.kind):
         return False
     pair = sync_down.read_pair(kind, key, session)
     if session.is_behind(key, pair.tenant_x, pair.super_x) or _is_assigned_elsewhere(pair, session):

@@ -57,7 +57,8 @@ class TenantEvents:
 
     def _subscribe_mirrors(self) -> None:
         """Subscribe to the resources that the home cluster shows in the tenant."""
-        for kind in (NODE, ADDRESS, VOLUME, *mirrored_kinds.MIRRORS_BY_KIND):
+        ruled = self.session.ruled_mirrors
+        for kind in (NODE, ADDRESS, VOLUME, *mirrored_kinds.MIRRORS_BY_KIND, *ruled):
             self._add_handler(kind, partial(self._handle_mirrored_object, kind))
         self._add_handler(VOLUME, self._handle_own_volume)
         self._add_handler(claims.CLAIM, self._handle_claim)
@@ -128,7 +129,7 @@ class TenantEvents:
         entry, session = new or old, self.session
         if entry is None or not self.is_mirror_source(kind, entry):
             return
-        key = session.build_key(kind, "", entry.name)
+        key = session.build_key(kind, entry.namespace, entry.name)
         news = session.expectations.observe_event(ClusterSide.TENANT, key, new)
         if news is EventOrigin.FOREIGN:
             suspect_drift(session, ClusterSide.TENANT, key, old, new)

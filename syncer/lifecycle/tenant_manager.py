@@ -53,6 +53,8 @@ from tenancy.names import InvalidNameError
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.policy.quotas import parse_hard
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
+from tenancy.sync_rules.selection import select_rules
+from tenancy.sync_rules.specs import SyncRule
 
 KUBECONFIG_NAME = wellknown.SYNCER_KUBECONFIG
 """Name of the Secret, and of its key, with the syncer's credential for a tenant."""
@@ -74,6 +76,8 @@ class TenantPlan:
     kubeconfig: bytes
     service_range: str
     policy: TenantPolicySpec = BASELINE_POLICY
+    rules: tuple[SyncRule, ...] = ()
+    """SyncRules of the tenant whose caches in the super cluster are complete."""
 
     def compute_digest(self) -> str:
         """Return a digest for comparing two plans, without any secret in it."""
@@ -86,7 +90,13 @@ class TenantPlan:
         split = (str(self.is_split).encode(), self.cluster.status.endpoint.encode())
         seated = split if self.is_split else ()
         network = msgspec.json.encode(spec.network) if spec.network is not None else b""
-        return hashlib.sha256(b"\0".join((*parts, *provided, policy, network, *seated))).hexdigest()
+        ruled = tuple(
+            rule.name.encode() + msgspec.json.encode(rule.spec, order="deterministic")
+            for rule in self.rules
+        )
+        return hashlib.sha256(
+            b"\0".join((*parts, *provided, policy, network, *seated, *ruled))
+        ).hexdigest()
 
     @property
     def is_split(self) -> bool:
@@ -156,6 +166,7 @@ class TenantManager:
         self._home.virtual_clusters.subscribe(self._handle_virtual_cluster, replay=True)
         self._home.credentials.subscribe(self._handle_credential)
         self._home.policies.subscribe(self._handle_policy)
+        self._home.ruled.subscribe(self._handle_policy)
         self._home.super_clusters.subscribe(self._handle_super_cluster)
 
     def _handle_super_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
@@ -262,6 +273,7 @@ class TenantManager:
             kubeconfig=_decode_value(data[KUBECONFIG_NAME]),
             service_range=cluster.status.service_cidr,
             policy=policy,
+            rules=select_rules(self._home.ruled.list_usable(), policy, entry.labels),
         )
 
     async def _run_connection(self, uid: str, plan: TenantPlan, loop: SupervisedLoop) -> str:
@@ -285,6 +297,7 @@ class TenantManager:
                 is_split=plan.is_split,
                 limits=self._limits,
                 quota=await self._start_quota(plan),
+                rules=plan.rules,
             )
             session = Session(
                 link,

@@ -75,8 +75,18 @@ class ListOfObjects:
     fields: Mapping[str, "FieldRule"]
 
 
+@dataclass(frozen=True, slots=True)
+class AllowTree:
+    """Verdict: any value is synced unchanged, unless a field below it has one of these names."""
+
+    closed: frozenset[str]
+    rule: str
+    text: str
+
+
 FieldRule = (
     AllowScalar
+    | AllowTree
     | AllowMap
     | AllowValues
     | RefuseField
@@ -122,6 +132,8 @@ class FieldWalk:
                 return self._copy_scalars(value, path)
             case AllowMap():
                 return self._copy_map(value, path)
+            case AllowTree():
+                return self._copy_tree(value, rule, path)
             case AllowValues():
                 return self._copy_allowed_values(value, rule, path)
             case RefuseField():
@@ -156,6 +168,21 @@ class FieldWalk:
         if isinstance(value, dict) and all(isinstance(inner, _SCALARS) for inner in value.values()):
             return dict(value)
         return self._report_malformed(path, "a map of plain values")
+
+    def _copy_tree(self, value: Json, rule: AllowTree, path: str) -> Json:
+        if isinstance(value, list):
+            return [
+                self._copy_tree(item, rule, f"{path}[{index}]") for index, item in enumerate(value)
+            ]
+        if not isinstance(value, dict):
+            return value
+        copied: dict[str, Json] = {}
+        for name, inner in value.items():
+            if name in rule.closed:
+                self.problems.append(RejectionProblem(rule.rule, f"{path}.{name}", rule.text))
+            else:
+                copied[name] = self._copy_tree(inner, rule, f"{path}.{name}")
+        return copied
 
     def _copy_allowed_values(self, value: Json, rule: AllowValues, path: str) -> Json:
         if _is_empty(value):

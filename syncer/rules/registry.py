@@ -20,6 +20,7 @@ from syncer.rules import disruption_budgets, namespaces
 from syncer.rules.configuration import cache_transforms, config_maps_secrets
 from syncer.rules.network import endpoint_slices, ingresses, network_policies, services
 from syncer.rules.network.attachments import definitions, multi_network_policies
+from syncer.rules.status_ownership import StatusOwnership
 from syncer.rules.storage import claim_status, claims
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -154,6 +155,11 @@ class SyncedKind:
     deletes_with_mark: bool = True
     """The twin is deleted when the tenant object is marked for deletion, whatever finalizers hold
     that object."""
+    status_owner: StatusOwnership | None = None
+    """Parts of the status that the super cluster owns. None: those of the table STATUS_OWNERS."""
+    list_references: Callable[[TenantObject], Collection[tuple[str, str, str]]] | None = None
+    """Return kind, tenant namespace and name of the ConfigMaps and Secrets that an object names.
+    For kinds of SyncRules."""
     build_spec_up: SpecBuilder | None = None
     build_status_up: StatusBuilder | None = None
     is_expected: Callable[[errors.ApiError], bool] = never_expected

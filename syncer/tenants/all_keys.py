@@ -5,7 +5,7 @@ listed here. A missing key is not reconciled after a restart or by the resync, a
 the super cluster stay for good.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import HomeCluster
@@ -14,8 +14,10 @@ from syncer.model.keys import ADDRESS, NETWORK_CRD, NODE, QUOTA_REPORT, TENANT_S
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.model.pod_index import PodIndex
 from syncer.model.tenant_view import TenantView
+from syncer.rules.custom.ruled_kinds import RuledMirror
 from syncer.rules.network.cluster_ips import iterate_addresses_in_range
 from syncer.rules.placement import target_node
+from syncer.rules.registry import SyncedKind
 from syncer.rules.storage import claims, volumes
 from tenancy import wellknown
 
@@ -30,9 +32,16 @@ class AllKeys:
         super_cluster: SuperCluster,
         home: HomeCluster,
         *,
+        kinds: Mapping[str, SyncedKind],
+        mirrors: Mapping[str, RuledMirror],
         is_concerned: Callable[[str, Entry], bool],
     ) -> None:
-        """`is_concerned` returns whether a target needs an object of the tenant."""
+        """`kinds` and `mirrors` are those of the session, with those of SyncRules.
+
+        `is_concerned` returns whether a target needs an object of the tenant.
+        """
+        self._kinds = kinds
+        self._mirrors = mirrors
         self._is_concerned = is_concerned
         self._view = view
         self._pods = pods
@@ -43,8 +52,8 @@ class AllKeys:
         """Yield every key that may have work. Many keys occur twice."""
         view, below = self._view, self._super_cluster
         is_home = below is self._home
-        for kind in below.stores:
-            for entry in view.stores[kind].list() if kind in below.kinds else ():
+        for kind in list(below.stores):
+            for entry in view.stores[kind].list() if kind in self._kinds else ():
                 if is_home or self._is_concerned(kind, entry):
                     yield self._build_key(kind, entry.namespace, entry.name)
         for kind, entry in below.iterate_owned(view.tenant.uid):
@@ -73,21 +82,14 @@ class AllKeys:
                 yield self._build_key(ADDRESS, "", entry.name)
         for mirror in MIRRORS:
             yield from self.list_mirror_keys(mirror.resource.kind)
+        for kind in self._mirrors:
+            yield from self._list_ruled_mirror_keys(kind)
         for name in self._list_volume_names():
             yield self._build_key(VOLUME, "", name)
         for kind in (each for each, row in below.kinds.items() if row.needs_crd):
             yield self._build_key(NETWORK_CRD, "", kind)
         yield self._build_key(TENANT_STATUS, "", "")
         yield self._build_key(QUOTA_REPORT, "", "")
-
-    def list_optional_keys(self, kind: str) -> Iterable[Key]:
-        """Yield the keys of a kind that comes with a CRD."""
-        below = self._super_cluster
-        if kind not in below.kinds:
-            yield from self.list_mirror_keys(kind)
-        elif kind in below.stores:
-            for entry in self._view.stores[kind].list():
-                yield self._build_key(kind, entry.namespace, entry.name)
 
     def list_mirror_keys(self, kind: str) -> Iterable[Key]:
         """Yield the keys of a mirrored kind."""
@@ -96,6 +98,30 @@ class AllKeys:
         for store in (self._view.stores[kind], self._home.classes[kind]):
             for entry in store.list():
                 yield self._build_key(kind, "", entry.name)
+
+    def list_served_keys(self, kind: str) -> Iterable[Key]:
+        """Yield the keys of a kind of a CRD that one of the servers has begun to serve."""
+        below = self._super_cluster
+        if kind in self._mirrors:
+            yield from self._list_ruled_mirror_keys(kind)
+        elif kind not in self._kinds:
+            yield from self.list_mirror_keys(kind)
+        elif kind in below.stores:
+            for entry in self._view.stores[kind].list():
+                yield self._build_key(kind, entry.namespace, entry.name)
+            for entry in below.list_owned(kind, self._view.tenant.uid):
+                key = below.get_key(kind, entry)
+                if key is not None:
+                    yield key
+
+    def _list_ruled_mirror_keys(self, kind: str) -> Iterable[Key]:
+        """Yield the keys of a kind that a SyncRule shows. The namespace is the tenant's."""
+        for entry in self._view.stores[kind].list():
+            yield self._build_key(kind, entry.namespace, entry.name)
+        for entry in self._home.ruled.list_sources(kind):
+            namespace = self._mirrors[kind].get_shown_namespace(entry.namespace)
+            if namespace is not None:
+                yield self._build_key(kind, namespace, entry.name)
 
     def _list_volume_names(self) -> set[str]:
         """Return the tenant's names of all volumes that concern the tenant."""

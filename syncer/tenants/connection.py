@@ -29,6 +29,7 @@ from syncer.model.mirrored_kinds import MIRRORS
 from syncer.placement.assignments import Assignments, HomeAssignments
 from syncer.placement.service_clusters import ServiceClusters
 from syncer.placement.target_grants import TargetGrants
+from syncer.rules.custom.ruled_kinds import build_ruled_kinds
 from syncer.rules.network import ingress_hosts
 from syncer.rules.registry import KINDS, get_reduction
 from syncer.rules.storage import claims, volumes
@@ -47,6 +48,7 @@ from tenancy.resources import (
     Resource,
 )
 from tenancy.specs import VirtualCluster
+from tenancy.sync_rules.specs import SyncRule
 
 FIRST_ANSWER_SECONDS = 60.0
 """Time in seconds that a new tenant's API may stay silent before the condition reports it."""
@@ -137,8 +139,11 @@ class TenantConnection:
         is_split: bool = False,
         limits: TenantLimits | None = None,
         quota: QuotaAccountant | None = None,
+        rules: Sequence[SyncRule] = (),
     ) -> None:
         """`is_split`: pods may run in other clusters than the home cluster.
+
+        `rules` are the SyncRules of the tenant.
 
         `loop_budget` is shared by all tenants and has FIRST_LISTS_AT_ONCE places. `limits` are
         those of every tenant. `quota` outlives the connection. None: nothing is limited.
@@ -159,6 +164,8 @@ class TenantConnection:
             resource.kind: Store(_INDEXES.get(resource.kind))
             for resource in (*(resource for resource, _, _ in WATCHED_RESOURCES), *optional)
         }
+        self.ruled = build_ruled_kinds(rules, self.tenant)
+        self.stores |= {rule.resource.kind: Store() for rule in rules}
         self.cache_budget = CacheBudget((limits or TenantLimits()).cache)
         self._sessions: list[ConnectedSession] = []
         self.grants = TargetGrants(lambda: {each.name for each in self._sessions})
@@ -198,6 +205,20 @@ class TenantConnection:
                 )
                 for resource in optional
             ),
+        )
+        # The start does not wait for them: vc-manager may not have written their CRDs and rights.
+        self._ruled_reflectors = tuple(
+            CrdReflector(
+                self.client,
+                rule.resource,
+                self.stores[rule.resource.kind],
+                side="tenant",
+                cache_budget=self.cache_budget,
+                loop_budget=home.loop_budget,
+                on_served=partial(self._handle_kind_served, rule.resource.kind),
+                is_built_in=rule.spec.definition == "BuiltIn",
+            )
+            for rule in rules
         )
         self.event_recorder = TenantEventRecorder(self.client)
         self.store_guard = StoreGuard(
@@ -315,7 +336,7 @@ class TenantConnection:
 
         The revisions at which watches continue may be those of a different store.
         """
-        for reflector in self._reflectors:
+        for reflector in (*self._reflectors, *self._ruled_reflectors):
             reflector.relist()
 
     def _get_system_twin_uid(self) -> str:
@@ -393,7 +414,7 @@ class TenantConnection:
         async with self._loop_budget:
             tasks = [
                 group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")
-                for reflector in self._reflectors
+                for reflector in (*self._reflectors, *self._ruled_reflectors)
             ]
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FIRST_LISTS_TURN_SECONDS):

@@ -35,6 +35,7 @@ from syncer.rules.network import default_policies
 from syncer.rules.network.indexes.node_ports import NodePorts
 from syncer.rules.network.indexes.pod_addresses import PodAddresses
 from syncer.rules.network.policy_selectors import PolicySelectors
+from syncer.rules.registry import SyncedKind
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
 from syncer.safety.hot_loop_guard import HotLoopGuard
@@ -83,7 +84,8 @@ class Session:
         self.store_guard = connection.store_guard
         self.quota = connection.quota
         self.super_cluster = super_cluster
-        self.kinds = super_cluster.kinds
+        self.kinds = {**super_cluster.kinds, **self._get_ruled_kinds(connection)}
+        self.ruled_mirrors = connection.ruled.mirrors if self.is_home else {}
         self.super_client: ObjectReader = super_cluster.client
         self.group = build_group(self.build_key("", "", ""))
         """Name of the session's group in the queue."""
@@ -113,6 +115,8 @@ class Session:
             self.pods,
             super_cluster,
             connection.home_cluster,
+            kinds=self.kinds,
+            mirrors=self.ruled_mirrors,
             is_concerned=self.is_concerned_here,
         )
         if self.is_home:  # targets show no classes
@@ -163,6 +167,21 @@ class Session:
     def build_key(self, kind: str, namespace: str, name: str) -> Key:
         """Return the key of one of this tenant's objects."""
         return Key(self.tenant.uid, self.super_cluster.name, kind, namespace, name)
+
+    def _get_ruled_kinds(self, connection: TenantConnection) -> Mapping[str, SyncedKind]:
+        """Return the kinds that SyncRules declare. Targets have none."""
+        return connection.ruled.down if self.is_home else {}
+
+    def is_served(self, kind: str) -> bool:
+        """Return whether both caches of a kind are complete. Only a SyncRule's may not be."""
+        if kind not in self.connection.ruled.down or not self.is_home:
+            return True
+        store = self.super_cluster.stores.get(kind)
+        return self.stores[kind].synced and store is not None and store.synced
+
+    def is_removed_kind(self, kind: str) -> bool:
+        """Return whether copies of a kind must go, because its SyncRule no longer applies."""
+        return self.is_home and self.connection.home_cluster.ruled.deletes_copies(kind)
 
     def get_super_store(self, kind: str) -> Store:
         """Return the cache of super objects of a kind."""
@@ -404,7 +423,7 @@ class Session:
 
     def handle_kind_served(self, kind: str) -> None:
         """Queue the keys of an optional kind that one of the servers now serves."""
-        for key in self._all_keys.list_optional_keys(kind):
+        for key in self._all_keys.list_served_keys(kind):
             self.enqueue(key, low=True)
         self.connection.enqueue_status()
 

@@ -23,6 +23,7 @@ from vcmanager.phases import (
     root_namespace,
     service_cidr,
     startup_order,
+    sync_rules,
     tenant_bootstrap,
     validation,
 )
@@ -391,6 +392,17 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
     return DONE
 
 
+async def _apply_sync_rules(run: PhaseRun) -> PhaseResult:
+    """Write the CRDs and rights of SyncRules into the tenant. A differing CRD stops nothing."""
+    if run.tenant_client is not None:
+        problems = await sync_rules.apply_sync_rules(
+            run.context.super_client, run.tenant_client, run.plan_input.spec, run.body
+        )
+        for problem in problems:
+            run.context.recorder.record(run.body, "SyncRuleNotServed", problem, kind="Warning")
+    return DONE
+
+
 async def _report_authentication(run: PhaseRun) -> PhaseResult:
     if run.tenant_client is not None:
         await authentication.report_authentication(
@@ -501,6 +513,7 @@ PHASES = (
     Phase("ReplaceOutdatedPods", wellknown.READY, _replace_outdated_pods),
     Phase("CheckStore", wellknown.READY, _check_store),
     Phase("BootstrapTenant", wellknown.API_SERVER_READY, _bootstrap_tenant),
+    Phase("ApplySyncRules", wellknown.READY, _apply_sync_rules),
     Phase("ReportAuthentication", wellknown.AUTHENTICATION_READY, _report_authentication),
     Phase("ReconcileMetricsApi", wellknown.METRICS_READY, _reconcile_metrics_api),
     Phase("ProbeEnforcement", wellknown.READY, _probe_enforcement),

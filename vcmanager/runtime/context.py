@@ -238,6 +238,8 @@ class ReconcileContext:
     stores: StoreRecords = field(default_factory=StoreRecords)
     sync_states: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """Last status and reason of the syncer's conditions, by UID of the VirtualCluster and type."""
+    rule_digests: dict[str, str] = field(default_factory=dict)
+    """Digest of the SyncRules that tenants have, under an empty key."""
     snapshot_schedules: SnapshotSchedules = field(default_factory=SnapshotSchedules)
     content_sources: ContentSources | None = None
     """Watches on the sources of shared objects and manifests. None: no watches."""

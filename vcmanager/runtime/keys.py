@@ -28,6 +28,7 @@ ReconcileKind = Literal[
     "TenantContent",
     "ClusterProfile",
     "ControlPlane",
+    "SyncRules",
 ]
 
 
@@ -60,6 +61,10 @@ AGENT_ACCESS_KEY = ReconcileKey("AgentAccess", "", "vn-agent")
 
 SYNCER_ACCESS_KEY = ReconcileKey("SyncerAccess", "", wellknown.SYNCER)
 """Facts that limit the syncer's account: levels of tenants, and Secrets of targets."""
+
+
+SYNC_RULES_KEY = ReconcileKey("SyncRules", "", "sync-rules")
+"""All SyncRules, because the rights for them are in one ClusterRole."""
 
 
 def build_virtual_cluster_key(namespace: str, name: str) -> ReconcileKey:

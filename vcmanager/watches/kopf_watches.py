@@ -164,6 +164,7 @@ class _WatchHandlers:
             (resources.CLUSTER_VERSIONS, self._on_cluster_version),
             (resources.TENANT_POLICIES, self._on_policy),
             (resources.SUPER_CLUSTERS, self._on_super_cluster),
+            (resources.SYNC_RULES, self._on_sync_rule),
             (resources.CERTIFICATE_SIGNING_REQUESTS, self._on_request),
             (resources.NODES, self._on_node),
             *(
@@ -231,6 +232,9 @@ class _WatchHandlers:
         if self._seen.has_changed(resources.SUPER_CLUSTERS, type, body):
             self._enqueue(ReconcileKey("SuperCluster", "", body["metadata"]["name"]))
             self._enqueue(keys.SYNCER_ACCESS_KEY)
+
+    async def _on_sync_rule(self, **_: Any) -> None:
+        self._enqueue(keys.SYNC_RULES_KEY)
 
     async def _on_policy(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         self._enqueue(keys.AGENT_ACCESS_KEY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import HttpRequest, HttpResponse
 from syncer.clusters.home_cluster import HomeCluster
+from syncer.clusters.super_cluster import BY_TENANT_INDEX, index_by_tenant
 from syncer.model.keys import Key, build_group
 from syncer.model.tenant_view import API_SERVICE
 from syncer.rules import namespaces
@@ -35,6 +36,7 @@ from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, get_namespace_level
 from tenancy.resources import NAMESPACES, Resource
 from tenancy.specs import parse_virtual_cluster
+from tenancy.sync_rules.specs import SyncRule
 from tests.support.memapi import api as memapi
 from tests.support.memapi import clusters, direct, patches
 from tests.support.memapi.cluster import Collection
@@ -211,8 +213,13 @@ class SessionWorld:
     """One link with one session, its two clusters, and short ways to fill the caches."""
 
     def __init__(
-        self, policy: TenantPolicySpec = BASELINE_POLICY, *, is_split: bool = False
+        self,
+        policy: TenantPolicySpec = BASELINE_POLICY,
+        *,
+        is_split: bool = False,
+        rules: Sequence[SyncRule] = (),
     ) -> None:
+        """`rules` are SyncRules, whose kinds both clusters serve."""
         self.above, self.below = RecordingClient(), RecordingClient()
         self.declarations = 0
         queue: FairQueue[Key] = FairQueue(
@@ -226,7 +233,10 @@ class SessionWorld:
             queue=queue,
             loop_budget=asyncio.Semaphore(),
             is_split=is_split,
+            rules=rules,
         )
+        for rule in rules:
+            self._serve(rule)
         self.session = Session(
             self.link,
             self.super_cluster,
@@ -249,6 +259,14 @@ class SessionWorld:
         self.below.space = session.view.get_super_namespace("web")
         self.above.mirror(link._reflectors)
         self.below.mirror(self.super_cluster.reflectors)
+
+    def _serve(self, rule: SyncRule) -> None:
+        for client in (self.above, self.below):
+            clusters.define(client.cluster, rule.resource)
+        store = Store({BY_TENANT_INDEX: index_by_tenant})
+        self.super_cluster.stores[rule.resource.kind] = store
+        for each in (store, self.link.stores[rule.resource.kind]):
+            each.synced = True
 
     def key(self, kind: str, namespace: str, name: str) -> Key:
         """Return a key of the tenant."""

@@ -24,6 +24,7 @@ from vcmanager.phases import (
     certificates,
     metrics_server,
     startup_order,
+    sync_rules,
     tenant_bootstrap,
 )
 from vcmanager.phases.rotations import authority_rotation
@@ -286,6 +287,9 @@ def finished(monkeypatch):
     async def advance_rotations(_context, _wish, issued, _body):
         return issued, Rotations()
 
+    async def no_problems(*_, **__):
+        return []
+
     async def reconcile_metrics_api(client, *_, **__):
         reconciled.append(client)
 
@@ -308,6 +312,7 @@ def finished(monkeypatch):
     monkeypatch.setattr(tenant_bootstrap, "bootstrap_tenant", bootstrap_tenant)
     monkeypatch.setattr(certificate_requests, "exchange", exchange)
     monkeypatch.setattr(metrics_server, "reconcile_metrics_api", reconcile_metrics_api)
+    monkeypatch.setattr(sync_rules, "apply_sync_rules", no_problems)
     return reconciled
 
 

@@ -119,6 +119,7 @@ def test_no_handler_makes_kopf_write_to_an_object():
         "clusterversions",
         "tenantpolicies",
         "superclusters",
+        "syncrules",
         "certificatesigningrequests",
         "nodes",
         "namespaces",

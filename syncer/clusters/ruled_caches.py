@@ -1,0 +1,240 @@
+"""Caches of the home cluster for the kinds of SyncRules. They begin and end while the syncer runs.
+
+Owns the watches of these kinds. Must not know tenants: `TenantManager` chooses the rules of each.
+Hazard: a rule may be used only once its cache is complete. Otherwise each copy counts as absent,
+and is created a second time.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import structlog
+
+from kubeio import errors
+from kubeio.api.client import Client
+from kubeio.cache.crd_reflector import CrdReflector
+from kubeio.cache.store import Entry, Store
+from kubeio.loop_budget import LoopBudget
+from tenancy import wellknown
+from tenancy.resources import SYNC_RULES
+from tenancy.specs import InvalidSpecError
+from tenancy.sync_rules.checks import find_problem
+from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _RuledWatch:
+    """The running watch of one rule."""
+
+    rule: SyncRule
+    reflector: CrdReflector
+    task: asyncio.Task[None]
+
+
+class RuledCaches:
+    """Caches of all kinds that SyncRules declare."""
+
+    def __init__(
+        self,
+        client: Client,
+        rules: Store,
+        stores: dict[str, Store],
+        *,
+        label_selector: str,
+        create_store: Callable[[], Store],
+        loop_budget: LoopBudget,
+        is_budget_spent: Callable[[], bool],
+    ) -> None:
+        """`stores` are those of the home cluster, to which copies of the kinds are added.
+
+        `label_selector` selects copies. `create_store` returns a cache for them.
+        """
+        self._client = client
+        self._rules = rules
+        self._stores = stores
+        self._label_selector = label_selector
+        self._create_store = create_store
+        self._loop_budget = loop_budget
+        self._is_budget_spent = is_budget_spent
+        self._sources: dict[str, Store] = {}
+        """Shown objects by kind, of rules with the direction Mirror."""
+        self._watches: dict[str, _RuledWatch] = {}
+        """Running watches by the name of the rule."""
+        self._parsed: dict[str, SyncRule] = {}
+        self._is_changed = asyncio.Event()
+        self._subscribers: list[Callable[[], None]] = []
+        self._on_added: Callable[[str, Store], None] = lambda _, __: None
+        self._on_source: Callable[[str, Entry | None, Entry | None], None] = lambda _, __, ___: None
+        rules.subscribe(self._handle_rule)
+
+    def subscribe_kinds(
+        self,
+        on_added: Callable[[str, Store], None],
+        on_source: Callable[[str, Entry | None, Entry | None], None],
+    ) -> None:
+        """Set the two handlers of the home cluster.
+
+        `on_added` gets the kind and the new cache of a rule with the direction Down. `on_source`
+        gets each change of a shown object.
+        """
+        self._on_added, self._on_source = on_added, on_source
+
+    def subscribe(self, handler: Callable[[], None]) -> None:
+        """Call a function after each change of the usable rules."""
+        self._subscribers.append(handler)
+
+    def list_usable(self) -> Iterable[SyncRule]:
+        """Return the rules that tenants may use now."""
+        return [
+            watch.rule
+            for watch in self._watches.values()
+            if self._get_store(watch.rule).synced and not watch.rule.is_deleting
+        ]
+
+    def list_sources(self, kind: str) -> Iterable[Entry]:
+        """Return the objects of the super cluster of a kind that a rule shows."""
+        store = self._sources.get(kind)
+        return store.list() if store is not None else ()
+
+    def get_source(self, kind: str, namespace: str, name: str) -> Entry | None:
+        """Return an object of the super cluster of a kind that a rule shows."""
+        store = self._sources.get(kind)
+        return store.get(namespace, name) if store is not None and store.synced else None
+
+    def is_source_synced(self, kind: str) -> bool:
+        """Return whether absence in the cache of a shown kind means absence."""
+        store = self._sources.get(kind)
+        return store is not None and store.synced
+
+    def deletes_copies(self, kind: str) -> bool:
+        """Return whether copies of a kind are deleted where its rule does not apply."""
+        rule = self.get_rule(kind)
+        return rule is not None and rule.spec.removal_policy == "Delete"
+
+    def get_rule(self, kind: str) -> SyncRule | None:
+        """Return the watched rule of a kind."""
+        return next(
+            (each.rule for each in self._watches.values() if each.rule.resource.kind == kind), None
+        )
+
+    async def run(self) -> None:
+        """Start and stop watches as rules change, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._is_changed.clear()
+                self._apply_rules(group)
+                await self._release_deleted()
+                await self._is_changed.wait()
+
+    async def _release_deleted(self) -> None:
+        """Remove the finalizer of each deleted rule that has no copy left."""
+        for entry in self._rules.list():
+            metadata = entry.decode()["metadata"] if entry.deleting else {}
+            held = metadata.get("finalizers") or []
+            watch = self._watches.get(entry.name)
+            if wellknown.SYNC_RULE_FINALIZER not in held:
+                continue
+            if watch is not None:
+                store = self._get_store(watch.rule)
+                if not store.synced or len(store):
+                    continue
+            patch = {
+                "metadata": {
+                    "uid": entry.uid,
+                    "resourceVersion": entry.resource_version,
+                    "finalizers": [each for each in held if each != wellknown.SYNC_RULE_FINALIZER],
+                }
+            }
+            try:
+                await self._client.patch(
+                    SYNC_RULES, entry.name, patch, field_manager=wellknown.SYNCER
+                )
+            except errors.KubeError as problem:
+                _log.warning("rule.not_released", rule=entry.name, problem=str(problem))
+
+    def _handle_rule(self, *_: object) -> None:
+        self._is_changed.set()
+
+    def _apply_rules(self, group: asyncio.TaskGroup) -> None:
+        wanted = {rule.name: rule for rule in self._list_ready()}
+        for name, watch in list(self._watches.items()):
+            rule = wanted.get(name)
+            if rule is None or rule.resource != watch.rule.resource:
+                self._stop(name)
+            else:
+                self._watches[name] = replace(watch, rule=rule)
+        for name, rule in wanted.items():
+            if name not in self._watches:
+                self._start(rule, group)
+        self._announce()
+
+    def _list_ready(self) -> list[SyncRule]:
+        """Return the rules that vc-manager has accepted and that the own checks accept as well."""
+        parsed: list[SyncRule] = []
+        for entry in self._rules.list():
+            try:
+                parsed.append(parse_sync_rule(entry.decode()))
+            except InvalidSpecError:
+                continue  # vc-manager reports it
+        return [
+            rule
+            for rule in parsed
+            if (rule.is_ready or (rule.is_deleting and rule.name in self._watches))
+            and find_problem(rule, parsed) is None
+        ]
+
+    def _start(self, rule: SyncRule, group: asyncio.TaskGroup) -> None:
+        kind = rule.resource.kind
+        if rule.is_down:
+            store = self._stores.get(kind)
+            if store is None:
+                store = self._stores[kind] = self._create_store()
+                self._on_added(kind, store)
+                store.subscribe(partial(self._handle_copy, rule.name))
+        else:
+            store = self._sources.get(kind)
+            if store is None:
+                store = self._sources[kind] = Store()
+                store.subscribe(lambda old, new, _: self._on_source(kind, old, new))
+        reflector = CrdReflector(
+            self._client,
+            rule.resource,
+            store,
+            side="super",
+            loop_budget=self._loop_budget,
+            is_budget_spent=self._is_budget_spent,
+            on_served=self._announce,
+            label_selector=self._label_selector if rule.is_down else "",
+            is_built_in=rule.spec.definition == "BuiltIn",
+        )
+        task = group.create_task(self._follow(reflector), name=f"ruled-{rule.resource.plural}")
+        self._watches[rule.name] = _RuledWatch(rule, reflector, task)
+        _log.info("rule.started", rule=rule.name, kind=kind)
+
+    async def _follow(self, reflector: CrdReflector) -> None:
+        await reflector.run()
+
+    def _stop(self, name: str) -> None:
+        """End the watch of a rule. Its copies stay, and no key is reconciled without a cache."""
+        watch = self._watches.pop(name)
+        watch.task.cancel()
+        self._announce()
+        _log.info("rule.stopped", rule=name, kind=watch.rule.resource.kind)
+
+    def _handle_copy(self, name: str, _: Entry | None, new: Entry | None, __: bool) -> None:
+        """Check a deleted rule again after the end of a copy."""
+        watch = self._watches.get(name)
+        if new is None and watch is not None and watch.rule.is_deleting:
+            self._is_changed.set()
+
+    def _get_store(self, rule: SyncRule) -> Store:
+        stores: Mapping[str, Store] = self._stores if rule.is_down else self._sources
+        return stores[rule.resource.kind]
+
+    def _announce(self) -> None:
+        for handler in self._subscribers:
+            handler()

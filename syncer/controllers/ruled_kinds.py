@@ -1,0 +1,95 @@
+"""Reconciler of kinds that SyncRules declare.
+
+Owns the choice among copy, mirror and removal. Copies are reconciled by `sync_down`, and mirrors
+are written by `mirrors`, as for the kinds of the registry. Hazard: without complete caches on both
+sides nothing may be concluded. Otherwise a CRD that is missing for a moment deletes every copy.
+"""
+
+from kubeio import errors
+from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
+from syncer.controllers import mirrors, sync_down
+from syncer.model import mirrored_kinds
+from syncer.model.keys import Key
+from syncer.rules.custom.ruled_kinds import RuledMirror
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS
+from syncer.safety.proven_deletes import build_own_target
+from syncer.tenants.session import Session
+from tenancy.sync_rules.selection import select_rules
+from tenancy.sync_rules.specs import SyncRule
+
+NAMESPACE_RETRY_SECONDS = 30.0
+"""Retry interval in seconds for an object whose namespace the tenant does not have."""
+
+
+async def reconcile_ruled_kind(key: Key, session: Session) -> Result:
+    """Reconcile one key."""
+    mirror = session.ruled_mirrors.get(key.kind)
+    if mirror is not None:
+        return await _reconcile_mirror(mirror, key, session)
+    row = session.kinds.get(key.kind)
+    if row is None:
+        return await _delete_copy(key, session)
+    if not session.is_served(key.kind):
+        return Done()  # the list of either side queues every key
+    return await sync_down.reconcile(row, key, session)
+
+
+async def _delete_copy(key: Key, session: Session) -> Result:
+    """Delete a copy whose rule no longer applies to the tenant, if its removal policy is Delete."""
+    store = session.super_cluster.stores.get(key.kind)
+    if not session.is_removed_kind(key.kind) or store is None or not store.synced:
+        return Done()
+    below = session.view.get_super_namespace(key.namespace)
+    found = store.get(below, key.name)
+    rule = session.connection.home_cluster.ruled.get_rule(key.kind)
+    state = session.build_super_state(found, key.namespace)
+    if found is None or rule is None or state is None or state.vc_uid != session.tenant.uid:
+        return Done()
+    if not rule.is_deleting and _is_selected(rule, session):
+        return Done()  # the next session has the kind
+    if not found.deleting:
+        await session.proven_deletes.delete_proven(build_own_target(key, rule.resource, found))
+    return Done()
+
+
+def _is_selected(rule: SyncRule, session: Session) -> bool:
+    """Return whether a rule applies to the tenant of a session, which began without it."""
+    tenant = session.tenant
+    declared = session.connection.home_cluster.virtual_clusters.get(tenant.namespace, tenant.name)
+    labels = declared.labels if declared is not None else {}
+    return bool(select_rules((rule,), session.view.policy, labels))
+
+
+async def _reconcile_mirror(mirror: RuledMirror, key: Key, session: Session) -> Result:
+    """Show one object of the super cluster, or delete it from the tenant."""
+    store = session.stores[key.kind]
+    caches = session.connection.home_cluster.ruled
+    if not store.synced or not caches.is_source_synced(key.kind):
+        return Done()
+    tenant_x = store.get(key.namespace, key.name)
+    if session.is_behind(key, tenant_x, None):
+        return RequeueAfter(CACHE_BEHIND_SECONDS)
+    source = mirror.get_source(key.namespace)
+    super_x = caches.get_source(key.kind, source, key.name) if source is not None else None
+    if super_x is not None and mirror.is_selected(super_x):
+        wanted = mirror.build(super_x.decode())
+        try:
+            return await mirrors.write_mirror(mirror.shape, key, wanted, tenant_x, session)
+        except errors.NotFound:
+            return RequeueAfter(NAMESPACE_RETRY_SECONDS)  # the tenant has no such namespace
+    if tenant_x is None or not mirrored_kinds.is_own_mirror(tenant_x):
+        return Done()
+    if super_x is None and source is not None:
+        await _prove_absent(mirror, key, source, session)
+    return await mirrors.delete_mirror(mirror.shape.resource, key, tenant_x, session)
+
+
+async def _prove_absent(mirror: RuledMirror, key: Key, source: str, session: Session) -> None:
+    """Raise Wait if the super object exists. Absence from a cache may be out of date."""
+    try:
+        await session.super_client.get(
+            mirror.shape.resource, key.name, namespace=source, metadata_only=True
+        )
+    except errors.NotFound:
+        return
+    raise NotReadyYet("the super object exists, the cache is behind", CACHE_BEHIND_SECONDS)

@@ -1,0 +1,1 @@
+"""Kinds that SyncRules declare, built from the same parts as the kinds of the registry."""

@@ -1,0 +1,81 @@
+"""Tables of field rules from the paths of a SyncRule.
+
+Pure. Must not know references. Hazard: a field that no path names must be refused. Otherwise a
+field that a newer CRD adds reaches the super cluster unchecked.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from syncer.model.field_rules import (
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    AllowTree,
+    FieldRule,
+    FieldWalk,
+    ListOfObjects,
+    ObjectFields,
+)
+from syncer.model.rejections import RejectionProblem
+from tenancy.sync_rules import field_paths
+from tenancy.sync_rules.checks import CLOSED_FIELDS
+from tenancy.sync_rules.field_paths import FieldNode
+
+UNLISTED = "sync-rule-field"
+CLOSED = "sync-rule-closed-field"
+
+
+def build_table(rule: str, paths: Iterable[str]) -> Mapping[str, FieldRule]:
+    """Return the table of a rule for these paths."""
+    text = (
+        "must not be set here, because it would use rights of the super cluster. Remove it"
+        f" (SyncRule {rule})"
+    )
+    tree = AllowTree(CLOSED_FIELDS, CLOSED, text)
+    return _build_fields(field_paths.build_tree(paths), tree)
+
+
+def _build_fields(nodes: Mapping[str, FieldNode], tree: AllowTree) -> Mapping[str, FieldRule]:
+    return {name: _build_field(node, tree) for name, node in nodes.items()}
+
+
+def _build_field(node: FieldNode, tree: AllowTree) -> FieldRule:
+    match node.leaf:
+        case "Value":
+            return ALLOW_SCALAR
+        case "Map":
+            return ALLOW_MAP
+        case "Tree":
+            return tree
+    fields = _build_fields(node.fields, tree)
+    return ListOfObjects(fields) if node.is_list else ObjectFields(fields)
+
+
+@dataclass(slots=True)
+class RuleWalk(FieldWalk):
+    """A walk that names the SyncRule in each problem."""
+
+    rule: str = ""
+
+    def copy_fields(self, body: Any, table: Mapping[str, FieldRule]) -> dict[str, Any]:
+        """Return the fields of an object that its table names."""
+        copied = self.walk_fields(body, table, "")
+        self.problems = [
+            RejectionProblem(each.rule, each.path.lstrip("."), each.text) for each in self.problems
+        ]
+        return copied
+
+    def _report_unknown(self, value: Any, path: str) -> None:
+        if value is None or value in ("", [], {}):
+            return
+        text = (
+            "is not synced. Remove it, or ask your platform administrator to list it in spec.fields"
+            f" of the SyncRule {self.rule}"
+        )
+        self.problems.append(RejectionProblem(UNLISTED, path, text))
+
+
+def copy_status(status: Any, table: Mapping[str, FieldRule]) -> dict[str, Any]:
+    """Return the parts of a super object's status that the table names. Others are left out."""
+    return FieldWalk().walk_fields(status if isinstance(status, dict) else {}, table, "status")

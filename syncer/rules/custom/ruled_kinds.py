@@ -1,0 +1,260 @@
+"""Rows of kinds that SyncRules declare, for one tenant.
+
+Pure. A row has the same form as those of `syncer.rules.registry`, so the same reconciler, writer
+and proofs work for it. Must not know how a rule was selected.
+
+Hazard: the twin must be built from the rule's fields alone. A tenant owns the schema of its copy of
+a CRD and may add any field to it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubeio import Object
+from kubeio.cache.store import Entry
+from syncer.model import mirrored_kinds, object_meta, replace_update
+from syncer.model.field_rules import (
+    AllowTree,
+    FieldRule,
+    FieldWalk,
+    ListOfObjects,
+    ObjectFields,
+)
+from syncer.model.mirrored_kinds import ComparedShape
+from syncer.model.rejections import RejectedError
+from syncer.model.tenant_view import TenantView
+from syncer.model.unstructured import as_mapping
+from syncer.rules import status_ownership
+from syncer.rules.custom import field_tables, references
+from syncer.rules.registry import SyncDirection, SyncedKind, UpdateMethod
+from syncer.rules.status_ownership import StatusOwnership
+from tenancy import names, wellknown
+from tenancy.ownership import Tenant
+from tenancy.sync_rules.specs import SyncRule, list_body_paths, list_status_paths
+
+_NO_FIELDS: Mapping[str, FieldRule] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuledKinds:
+    """Kinds of one tenant that SyncRules declare, by the names of the kinds."""
+
+    down: Mapping[str, SyncedKind]
+    mirrors: Mapping[str, "RuledMirror"]
+    rules: tuple[SyncRule, ...] = ()
+
+
+def build_ruled_kinds(rules: Iterable[SyncRule], tenant: Tenant) -> RuledKinds:
+    """Return the kinds that these rules declare for a tenant."""
+    ordered = tuple(rules)
+    by_kind = {rule.resource.kind: rule for rule in ordered}
+    return RuledKinds(
+        down={
+            kind: RuledKind(rule, by_kind, tenant).row
+            for kind, rule in by_kind.items()
+            if rule.is_down
+        },
+        mirrors={kind: RuledMirror(rule) for kind, rule in by_kind.items() if not rule.is_down},
+        rules=ordered,
+    )
+
+
+class RuledKind:
+    """One kind with the direction Down."""
+
+    def __init__(
+        self, rule: SyncRule, rules_by_kind: Mapping[str, SyncRule], tenant: Tenant
+    ) -> None:
+        """`rules_by_kind` are all rules of the tenant."""
+        self.rule = rule
+        self._rules_by_kind = rules_by_kind
+        self._tenant = tenant
+        self._table = field_tables.build_table(rule.name, list_body_paths(rule.spec))
+        status = field_tables.build_table(rule.name, list_status_paths(rule.spec))
+        found = status.get("status")
+        self._is_whole_status = isinstance(found, AllowTree)
+        self._status_table = found.fields if isinstance(found, ObjectFields) else _NO_FIELDS
+        shows = rule.shows_status
+        self.row = SyncedKind(
+            resource=rule.resource,
+            direction=SyncDirection.DOWN_UP if shows else SyncDirection.DOWN,
+            update_method=UpdateMethod.REPLACE,
+            build=self.build,
+            change=self.build_change,
+            is_wanted=self.is_wanted,
+            has_grace_period=False,
+            status_owner=StatusOwnership(fields=frozenset(self._status_table)),
+            list_references=self.list_references,
+            build_status_up=self.build_status_up if shows else None,
+        )
+
+    def is_wanted(self, entry: Entry, _: TenantView) -> bool:
+        """Return whether the rule selects a tenant object."""
+        return self.rule.spec.selector.matches(entry.labels)
+
+    def list_references(self, own: Mapping[str, Any]) -> Collection[tuple[str, str, str]]:
+        """Return kind, namespace and name of the ConfigMaps and Secrets that an object names."""
+        return references.list_needs(self.rule, own)
+
+    def build(self, own: Mapping[str, Any], view: TenantView) -> Object:
+        """Return the twin of a tenant object. Raises RejectedError."""
+        metadata, rule = own["metadata"], self.rule
+        body = {
+            name: value
+            for name, value in own.items()
+            if name not in ("apiVersion", "kind", "metadata", "status")
+        }
+        walk = field_tables.RuleWalk(rule=rule.name)
+        copied = walk.copy_fields(body, self._table)
+        if walk.problems:
+            raise RejectedError(*walk.problems)
+        rewriting = references.ReferenceWalk(rule, self._rules_by_kind, view, metadata["namespace"])
+        rewriting.rewrite(copied)
+        if rewriting.problems:
+            raise RejectedError(*rewriting.problems)
+        return {
+            "apiVersion": rule.resource.api_version,
+            "kind": rule.resource.kind,
+            "metadata": object_meta.build_super_metadata(
+                rule.resource.kind,
+                view.tenant,
+                metadata,
+                super_namespace=view.get_super_namespace(metadata["namespace"]),
+                passing=view.policy.metadata,
+            ),
+            **copied,
+        }
+
+    def build_change(self, live: Mapping[str, Any], twin: Object) -> Object | None:
+        """Return the object to put in place of the live one, or None if it is up to date.
+
+        Fields that the rule does not list belong to the super cluster and stay.
+        """
+        changes = object_meta.build_metadata_patch(twin["kind"], live["metadata"], twin["metadata"])
+        wanted = {name: twin[name] for name in self._table if name in twin}
+        merged = merge_listed(live, wanted, self._table)
+        if not changes and all(
+            _drop_empty(live.get(name)) == _drop_empty(merged.get(name)) for name in self._table
+        ):
+            return None
+        kept = {name: value for name, value in live.items() if name != "metadata"}
+        body = {name: value for name, value in merged.items() if value is not None}
+        metadata = replace_update.build_metadata(live["metadata"], twin["metadata"], changes)
+        return {
+            **{name: value for name, value in kept.items() if name not in self._table},
+            **body,
+            "apiVersion": twin["apiVersion"],
+            "kind": twin["kind"],
+            "metadata": metadata,
+        }
+
+    def build_status_up(
+        self, own: Mapping[str, Any], live: Mapping[str, Any], types: Collection[str] = ()
+    ) -> Object | None:
+        """Return the merge patch of the tenant's status, or None."""
+        before, found = as_mapping(own.get("status")), as_mapping(live.get("status"))
+        owner = StatusOwnership(
+            fields=frozenset(before if self._is_whole_status else self._status_table)
+        )
+        shown = (
+            copy_tree(found)
+            if self._is_whole_status
+            else field_tables.copy_status(found, self._status_table)
+        )
+        references.restore_namespaces(
+            shown, self.rule, own, self._rules_by_kind, self._get_super_namespace
+        )
+        patch = status_ownership.build_patch(owner, before, shown, types)
+        if not patch:
+            return None
+        return {"metadata": {"uid": own["metadata"]["uid"]}, "status": patch}
+
+    def _get_super_namespace(self, namespace: str) -> str:
+        return names.build_super_namespace(self._tenant.root, self._tenant.uid, namespace)
+
+
+class RuledMirror:
+    """One kind with the direction Mirror."""
+
+    def __init__(self, rule: SyncRule) -> None:
+        self.rule = rule
+        self._table = field_tables.build_table(rule.name, list_body_paths(rule.spec))
+        self.shape = ComparedShape(rule.resource, tuple(self._table))
+
+    def get_source(self, tenant_namespace: str) -> str | None:
+        """Return the super namespace whose objects a tenant namespace shows, or None."""
+        mirror = self.rule.spec.mirror
+        if mirror is None:
+            return "" if not tenant_namespace else None
+        return mirror.source_namespace if tenant_namespace == mirror.tenant_namespace else None
+
+    def get_shown_namespace(self, super_namespace: str) -> str | None:
+        """Return the tenant namespace that shows objects of a super namespace, or None."""
+        mirror = self.rule.spec.mirror
+        if mirror is None:
+            return ""
+        return mirror.tenant_namespace if super_namespace == mirror.source_namespace else None
+
+    def is_selected(self, entry: Entry) -> bool:
+        """Return whether the rule shows a super object. Copies of tenants are never shown."""
+        return self.rule.spec.selector.matches(entry.labels) and (
+            wellknown.CONTROLLED not in entry.labels
+        )
+
+    def build(self, super_x: Mapping[str, Any]) -> Object:
+        """Return the object as the tenant sees it."""
+        metadata = mirrored_kinds.build_mirror_metadata(super_x["metadata"])
+        mirror = self.rule.spec.mirror
+        if mirror is not None:
+            metadata["namespace"] = mirror.tenant_namespace
+        fields = {name: value for name, value in super_x.items() if name in self._table}
+        copied = FieldWalk().walk_fields(fields, self._table, "")
+        return {
+            "apiVersion": self.rule.resource.api_version,
+            "kind": self.rule.resource.kind,
+            "metadata": metadata,
+            **copied,
+        }
+
+
+def merge_listed(
+    live: Mapping[str, Any], wanted: Mapping[str, Any], table: Mapping[str, FieldRule]
+) -> Object:
+    """Return the live fields with the listed ones as wanted. Lists and trees are taken whole."""
+    merged = dict(live)
+    for name, rule in table.items():
+        there, value = live.get(name), wanted.get(name)
+        if isinstance(rule, ObjectFields) and isinstance(there, dict):
+            merged[name] = merge_listed(there, as_mapping(value), rule.fields)
+        elif isinstance(rule, ListOfObjects) and isinstance(there, list) and value is not None:
+            merged[name] = _merge_items(there, value, rule.fields)
+        elif value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _merge_items(there: list[Any], wanted: list[Any], table: Mapping[str, FieldRule]) -> list[Any]:
+    """Return the wanted items. Each keeps the unlisted fields of the live item at its place."""
+    if len(there) != len(wanted):
+        return wanted
+    return [
+        merge_listed(live, item, table)
+        if isinstance(live, dict) and isinstance(item, dict)
+        else item
+        for live, item in zip(there, wanted, strict=True)
+    ]
+
+
+def copy_tree(value: Any) -> Any:
+    """Return a deep copy of a JSON value."""
+    if isinstance(value, dict):
+        return {name: copy_tree(inner) for name, inner in value.items()}
+    return [copy_tree(item) for item in value] if isinstance(value, list) else value
+
+
+def _drop_empty(value: Any) -> Any:
+    """Return None for a value that means the same as its absence."""
+    return None if value in ({}, [], "") else value

@@ -1,0 +1,320 @@
+"""Kinds of SyncRules live the same life as built-in kinds, on real API servers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from kubeio import Object
+from syncer.rules.custom.ruled_kinds import build_ruled_kinds
+from syncer.rules.registry import SyncedKind
+from tenancy import wellknown
+from tenancy.policies import BASELINE_POLICY, ClassFilter
+from tenancy.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    SYNC_RULES,
+    VIRTUAL_CLUSTERS,
+    Resource,
+)
+from tenancy.specs import parse_virtual_cluster
+from tenancy.sync_rules import rights
+from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
+from tests.integration.syncer import samples, test_kinds
+from tests.integration.syncer.samples import KindSample
+from tests.integration.syncer.world import SYNCER, SyncerWorld, policed
+from tests.support.eventually import eventually
+from tests.support.names import fresh_name
+from vcmanager.phases.sync_rules import apply_sync_rules
+from vcmanager.reconcilers.sync_rules import reconcile_sync_rules
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.keys import SYNC_RULES_KEY
+
+GROUP = "shop.example.io"
+OPEN: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+KINDS = {"Widget": "widgets", "Gadget": "gadgets", "Order": "orders"}
+SPECS: dict[str, Object] = {
+    "Widget": {
+        "fields": ["spec.size", "spec.parts[].name"],
+        "references": [
+            {"path": "spec.configRef", "kinds": ["ConfigMap"]},
+            {"path": "spec.backends[]", "kinds": ["Service"]},
+            {"path": "spec.secretName", "kinds": ["Secret"], "form": "Name"},
+        ],
+    },
+    "Gadget": {"fields": ["spec.size", "spec.options.*"], "statusFields": ["status.**"]},
+    "Order": {
+        "fields": ["spec.size", "spec.lines.**"],
+        "references": [{"path": "spec.widget", "kinds": ["Widget"], "form": "Name"}],
+    },
+}
+RULED = {
+    "Widget": KindSample(
+        body={
+            "spec": {
+                "size": "small",
+                "parts": [{"name": "a"}],
+                "configRef": {"name": "settings"},
+                "backends": [{"name": "web", "namespace": "other"}],
+            }
+        },
+        change={"spec": {"size": "changed"}},
+        removal={"spec": {"size": None}},
+        drift={"spec": {"size": "drifted"}},
+        at=("spec",),
+        keys=("size", "parts"),
+    ),
+    "Gadget": KindSample(
+        body={"spec": {"size": "small", "options": {"a": "1", "b": "2"}}},
+        change={"spec": {"options": {"a": "changed"}}},
+        removal={"spec": {"options": {"b": None}}},
+        drift={"spec": {"options": {"a": "drifted"}}},
+        at=("spec", "options"),
+    ),
+    "Order": KindSample(
+        body={"spec": {"size": "small", "widget": "w", "lines": {"x": [{"n": 1}], "y": 2}}},
+        change={"spec": {"lines": {"y": 3}}},
+        removal={"spec": {"lines": {"y": None}}},
+        drift={"spec": {"lines": {"y": 4}}},
+        at=("spec", "lines"),
+    ),
+}
+
+
+def build_definition(kind: str) -> Object:
+    """Return the CRD of a kind."""
+    plural = KINDS[kind]
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "properties": {"spec": OPEN, "status": OPEN}}
+        },
+    }
+    return {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version,
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [version],
+        },
+    }
+
+
+def build_rule(kind: str, **spec: Any) -> Object:
+    """Return the SyncRule of a kind."""
+    resource = {"group": GROUP, "version": "v1", "kind": kind, "plural": KINDS[kind]}
+    return {
+        "apiVersion": SYNC_RULES.api_version,
+        "kind": "SyncRule",
+        "metadata": {"name": KINDS[kind]},
+        "spec": {"resource": resource, "direction": "Down", **SPECS[kind], **spec},
+    }
+
+
+def get_resource(kind: str) -> Resource:
+    """Return the coordinates of a kind."""
+    return Resource(GROUP, "v1", KINDS[kind], kind)
+
+
+async def manage(world: SyncerWorld) -> list[Object]:
+    """Do what vc-manager does for SyncRules, with its own code. Return the rules."""
+    means = SimpleNamespace(
+        super_client=world.below,
+        now=lambda: datetime.now(UTC),
+        enqueue=lambda _: None,
+        rule_digests={},
+    )
+    await reconcile_sync_rules(cast("ReconcileContext", means), SYNC_RULES_KEY)
+    tenant = world.tenant
+    body = await world.below.get(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
+    cluster = parse_virtual_cluster(body)
+    assert not await apply_sync_rules(world.below, world.above, cluster.spec, body)
+    items: list[Object] = (await world.below.list(SYNC_RULES))["items"]
+    return items
+
+
+async def grant_kinds(world: SyncerWorld) -> None:
+    """Grant the syncer the rights of all rules: the chart's binding, and the aggregated role.
+
+    The super cluster of these tests runs no controller that aggregates roles.
+    """
+    name = wellknown.SYNCER_RULES_ROLE
+    rules = [
+        parse_sync_rule({**build_rule(kind), "metadata": {"name": KINDS[kind]}}) for kind in KINDS
+    ]
+    role = {
+        "apiVersion": CLUSTER_ROLES.api_version,
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rights.build_super_rules(rules),
+    }
+    await world.below.apply(CLUSTER_ROLES, role, field_manager="tests")
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": SYNCER}
+    body = {
+        "apiVersion": CLUSTER_ROLE_BINDINGS.api_version,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": reference,
+        "subjects": [subject],
+    }
+    await world.below.apply(CLUSTER_ROLE_BINDINGS, body, field_manager="tests")
+
+
+@contextlib.asynccontextmanager
+async def ruled(world: SyncerWorld, *kinds: str, **spec: Any) -> AsyncIterator[list[SyncRule]]:
+    """Have SyncRules of these kinds, which the tenant's policy selects, for a block."""
+    policy = BASELINE_POLICY
+    with contextlib.suppress(Exception):
+        for kind in KINDS:
+            await world.below.create(CUSTOM_RESOURCE_DEFINITIONS, build_definition(kind))
+    await grant_kinds(world)
+    for kind in kinds:
+        await world.below.create(SYNC_RULES, build_rule(kind, **spec), validation="Strict")
+    chosen = msgspec.structs.replace(policy, sync_rules=ClassFilter(names=("*",)))
+    async with policed(world, chosen):
+        await eventually(
+            lambda: manage(world),
+            until=lambda rules: all(
+                item["status"]["conditions"][0]["status"] == "True" for item in rules
+            ),
+        )
+        yield [parse_sync_rule(item) for item in await manage(world)]
+        with contextlib.suppress(Exception):
+            for kind in kinds:
+                await world.below.delete(SYNC_RULES, KINDS[kind])
+    await manage(world)
+
+
+def get_row(world: SyncerWorld, rules: list[SyncRule], kind: str) -> SyncedKind:
+    """Return the row of a ruled kind."""
+    return build_ruled_kinds(rules, world.tenant).down[kind]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", RULED)
+async def test_life(world: SyncerWorld, kind: str, monkeypatch: pytest.MonkeyPatch):
+    """The life-cycle test of the built-in kinds: writes, drift, restarts, deletes, second owner."""
+    monkeypatch.setattr(test_kinds, "SAMPLES", {**samples.SAMPLES, **RULED})
+    async with ruled(world, *RULED) as rules:
+        await test_kinds.test_life(world, get_row(world, rules, kind))
+
+
+async def test_references_status_and_refusals(world: SyncerWorld):
+    """References are rewritten, the status comes back, and an unlisted field is refused."""
+    async with ruled(world, "Widget", "Gadget"), world.syncer():
+        space = await world.namespace()
+        data = {"metadata": {"name": "settings"}, "data": {"a": "1"}}
+        await world.above.create(CONFIG_MAPS, data, namespace=space)
+        widget = get_resource("Widget")
+        body = {**RULED["Widget"].body, "metadata": {"name": "w"}}
+        body["spec"] = {
+            **body["spec"],
+            "backends": [{"name": "web", "namespace": space}, {"name": "x", "namespace": "zz"}],
+        }
+        await world.above.create(widget, body, namespace=space)
+        twin = await eventually(lambda: world.twin(widget, space, "w"), within=30)
+        names = [each["namespace"] for each in twin["spec"]["backends"]]
+        assert names == [world.super_namespace(space), world.super_namespace("zz")]
+        # The rule names the ConfigMap, so it is synced although no pod names it.
+        await eventually(lambda: world.twin(CONFIG_MAPS, space, "settings"))
+
+        gadget = get_resource("Gadget")
+        await world.above.create(
+            gadget, {**RULED["Gadget"].body, "metadata": {"name": "g"}}, namespace=space
+        )
+        await eventually(lambda: world.twin(gadget, space, "g"))
+        status = {"phase": "Ready", "conditions": [{"type": "A", "status": "True"}]}
+        await world.below.patch(
+            gadget,
+            "g",
+            {"status": status},
+            namespace=world.super_namespace(space),
+            subresource="status",
+        )
+        own = await eventually(
+            lambda: world.above.get(gadget, "g", namespace=space),
+            until=lambda found: found.get("status") == status,
+        )
+        forged = {"status": {"phase": "Forged"}}
+        await world.above.patch(gadget, "g", forged, namespace=space, subresource="status")
+        own = await eventually(
+            lambda: world.above.get(gadget, "g", namespace=space),
+            until=lambda found: found["status"]["phase"] == "Ready",
+        )
+        assert own["status"] == status
+
+        bad = {"metadata": {"name": "bad"}, "spec": {"size": "s", "admin": "yes"}}
+        await world.above.create(gadget, bad, namespace=space)
+        found = await eventually(lambda: world.events(space))
+        told = [each for each in found if each["reason"] == "SyncRejected"]
+        assert "spec.admin" in told[0]["message"]
+        assert "SyncRule gadgets" in told[0]["message"]
+        assert not await world.has_twin(gadget, space, "bad")
+
+
+@pytest.mark.parametrize("removal", ["Keep", "Delete"])
+async def test_rules_come_and_go_while_the_syncer_runs(world: SyncerWorld, removal: str):
+    """The syncer starts with no rule. A rule begins and ends without a restart."""
+    gadget = get_resource("Gadget")
+    async with world.syncer():
+        space = await world.namespace()
+        async with ruled(world, "Gadget", removalPolicy=removal):
+            body = {**RULED["Gadget"].body, "metadata": {"name": "g"}}
+            await eventually(lambda: world.above.create(gadget, body, namespace=space), within=30)
+            twin = await eventually(lambda: world.twin(gadget, space, "g"), within=30)
+        await eventually(
+            lambda: world.below.list(SYNC_RULES), until=lambda found: not found["items"], within=30
+        )
+        if removal == "Keep":
+            await asyncio.sleep(1)
+            still = await world.twin(gadget, space, "g")
+            assert still["metadata"]["uid"] == twin["metadata"]["uid"]
+        else:
+            assert not await world.has_twin(gadget, space, "g")
+        await world.above.get(gadget, "g", namespace=space)  # the tenant's object stays
+
+
+async def test_bad_rules_have_a_condition_with_a_remedy(world: SyncerWorld):
+    """A rule for a kind that is closed, or without a CRD, is reported and never used."""
+    bad = {
+        "roles": ("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", "KindForbidden"),
+        "gone": (f"{fresh_name('x')}.io", "Gone", "gones", "DefinitionMissing"),
+        "pods": ("apps", "Deployment", "deployments", "KindForbidden"),
+    }
+    for name, (group, kind, plural, _) in bad.items():
+        rule = build_rule("Gadget")
+        rule["metadata"]["name"] = name
+        rule["spec"]["resource"] = {
+            "group": group,
+            "version": "v1",
+            "kind": kind,
+            "plural": plural,
+        }
+        await world.below.create(SYNC_RULES, rule)
+    try:
+        found = {
+            item["metadata"]["name"]: item["status"]["conditions"][0]
+            for item in await manage(world)
+        }
+        for name, (*_, reason) in bad.items():
+            assert (found[name]["status"], found[name]["reason"]) == ("False", reason)
+            assert found[name]["message"].endswith(".")
+    finally:
+        for name in bad:
+            await world.below.delete(SYNC_RULES, name)

@@ -1,0 +1,112 @@
+"""Keys of kinds that SyncRules declare, with two API servers in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from kubeio.cache.store import Store, parse_entry
+from syncer.handlers.tenant_events import TenantEvents
+from tenancy.sync_rules.specs import parse_sync_rule
+from tests.support.syncer.reconciles import reconcile
+from tests.support.syncer.sessions import SessionWorld
+
+RESOURCE = {"group": "example.io", "version": "v1", "kind": "Widget", "plural": "widgets"}
+
+
+def build_world(**spec: Any) -> SessionWorld:
+    """Return a world with one rule and a namespace that is ready."""
+    found = {
+        "resource": RESOURCE,
+        "direction": "Down",
+        "fields": ["spec.size"],
+        "references": [{"path": "spec.to", "kinds": ["Secret", "Service"]}],
+        "statusFields": ["status.phase"],
+        **spec,
+    }
+    rule = parse_sync_rule({"metadata": {"name": "widgets", "uid": "r"}, "spec": found})
+    world = SessionWorld(rules=[rule])
+    world.ready()
+    TenantEvents(world.session).subscribe()
+    return world
+
+
+def has(world: SessionWorld, **spec: Any) -> None:
+    """Have a tenant object on its server and in the cache."""
+    entry = world.tenant_has("Widget", "x", spec=spec)
+    world.above.has("Widget", "x", entry.decode())
+
+
+async def test_an_object_is_copied_with_its_references_rewritten():
+    world = build_world()
+    has(world, size="s", to={"kind": "Service", "name": "web", "namespace": "other"})
+    await reconcile(world, "Widget")
+    twin = world.below.object("Widget", "x")
+    below = world.session.view.get_super_namespace("other")
+    assert twin["spec"] == {
+        "size": "s",
+        "to": {"kind": "Service", "name": "web", "namespace": below},
+    }
+
+
+async def test_an_unlisted_field_is_refused_with_an_event():
+    world = build_world()
+    has(world, size="s", admin=True)
+    await reconcile(world, "Widget")
+    assert not world.below.writes("Widget")
+    events = [each for each in world.above.bodies if each and each.get("kind") == "Event"]
+    assert [each["reason"] for each in events] == ["SyncRejected"]
+    assert "spec.admin" in str(events[0])
+    assert "SyncRule widgets" in str(events[0])
+
+
+async def test_the_listed_status_comes_back_and_drift_is_reverted():
+    world = build_world()
+    has(world, size="s")
+    twin = world.super_has(
+        "Widget", "x", spec={"size": "other", "extra": 1}, status={"phase": "Ready", "key": "k"}
+    )
+    world.below.has("Widget", "x", twin.decode())
+    await reconcile(world, "Widget")
+    assert world.below.object("Widget", "x")["spec"] == {"size": "s", "extra": 1}
+    store = world.super_cluster.stores["Widget"]
+    store.put(parse_entry(orjson.dumps(world.below.object("Widget", "x"))), live=True)
+    await reconcile(world, "Widget")
+    assert world.above.object("Widget", "x")["status"] == {"phase": "Ready"}
+
+
+async def test_nothing_is_concluded_while_a_cache_is_incomplete():
+    world = build_world()
+    world.super_has("Widget", "x", spec={"size": "s"})
+    world.session.stores["Widget"].synced = False
+    await reconcile(world, "Widget")
+    assert not world.below.writes()
+
+
+async def test_secrets_that_an_object_names_are_needed():
+    world = build_world()
+    has(world, size="s", to={"name": "key"})
+    assert world.session.view.is_referenced("Secret", "web", "key")
+    entry = world.session.stores["Widget"].get("web", "x")
+    assert entry is not None
+    world.session.stores["Widget"].discard(entry, live=True)
+    assert not world.session.view.is_referenced("Secret", "web", "key")
+
+
+async def test_an_offered_object_is_shown_read_only():
+    shown = {"sourceNamespace": "infra", "tenantNamespace": "web"}
+    world = build_world(direction="Mirror", references=[], statusFields=[], mirror=shown)
+    caches = world.super_cluster.ruled
+    rule = world.link.ruled.rules[0]
+    source = Store()
+    caches._sources[rule.resource.kind] = source
+    source.synced = True
+    metadata = {"name": "x", "namespace": "infra", "uid": "i", "resourceVersion": "5"}
+    body = {"metadata": metadata, "spec": {"size": "s", "secret": "k"}}
+    source.put(parse_entry(orjson.dumps(body)), live=True)
+    await reconcile(world, "Widget")
+    shown_x = world.above.object("Widget", "x")
+    assert shown_x["spec"] == {"size": "s"}
+    assert shown_x["metadata"]["namespace"] == "web"
+    assert not world.below.writes()

@@ -1,0 +1,183 @@
+"""Generated objects against generated SyncRules: nothing outside of a rule reaches the twin."""
+
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from syncer.model.rejections import RejectedError
+from syncer.rules.custom.ruled_kinds import build_ruled_kinds
+from tenancy import names
+from tenancy.sync_rules.checks import CLOSED_FIELDS, find_problem
+from tenancy.sync_rules.specs import SyncRule, list_body_paths, parse_sync_rule
+from tests.support.syncer.tenant_views import view
+
+RULES, OBJECTS_EACH = 500, 20
+WORDS = ("a", "b", "c", "port", "ref", "name", "namespace", "hostPath", "privileged", "items")
+OTHER_ROOT = "default-ffffff-other-web"
+
+
+def generate_paths(draw: random.Random) -> list[str]:
+    """Return paths that do not contradict each other: one form for each first field."""
+    found = []
+    for word in draw.sample(WORDS[:5], draw.randint(1, 4)):
+        tail = draw.choice(("", ".*", ".**", ".b", "[].b", "[].c.**", ".c.port"))
+        found.append(f"spec.{word}{tail}")
+    return found
+
+
+def generate_rule(draw: random.Random, number: int) -> SyncRule:
+    """Return a rule with some fields and some references."""
+    kinds = draw.choice((["Service"], ["ConfigMap"], ["Secret", "Service"]))
+    body = {
+        "metadata": {"name": f"r{number}", "uid": "u"},
+        "spec": {
+            "resource": {
+                "group": "example.io",
+                "version": "v1",
+                "kind": "Widget",
+                "plural": "widgets",
+            },
+            "direction": "Down",
+            "fields": generate_paths(draw),
+            "references": [
+                {"path": f"spec.to{draw.choice(('', '[]'))}", "kinds": kinds},
+                {"path": "spec.secretName", "kinds": ["Secret"], "form": "Name"},
+            ],
+        },
+    }
+    return parse_sync_rule(body)
+
+
+def generate_value(draw: random.Random, depth: int = 0) -> Any:
+    """Return any JSON value, with hostile names in it."""
+    form = draw.randint(0, 5 if depth < 4 else 2)
+    if form <= 2:
+        return draw.choice(("x", 7, True, None, "", OTHER_ROOT, "kube-system"))
+    if form == 3:
+        return [generate_value(draw, depth + 1) for _ in range(draw.randint(0, 3))]
+    return {draw.choice(WORDS): generate_value(draw, depth + 1) for _ in range(draw.randint(0, 3))}
+
+
+def generate_reference(draw: random.Random) -> Any:
+    """Return a reference, often a well-formed one."""
+    if draw.random() < 0.2:
+        return generate_value(draw)
+    found = {"name": draw.choice(("web", "vc-token-x", "", 3))}
+    if draw.random() < 0.5:
+        found["namespace"] = draw.choice((OTHER_ROOT, "kube-system", "shop"))
+    if draw.random() < 0.5:
+        found["kind"] = draw.choice(("Service", "ConfigMap", "Secret", "Pod"))
+    if draw.random() < 0.2:
+        found["group"] = draw.choice(("", "apps"))
+    return found
+
+
+def generate_allowed(draw: random.Random, rule: SyncRule) -> dict[str, Any]:
+    """Return a spec that fits the fields of a rule."""
+    spec: dict[str, Any] = {}
+    for path in rule.spec.fields:
+        holder, parts = spec, path.split(".")[1:]
+        for index, part in enumerate(parts):
+            name, is_last = part.removesuffix("[]"), index == len(parts) - 1
+            if part in ("*", "**"):
+                holder["k"] = draw.choice(("v", 3, True))
+            elif is_last:
+                holder[name] = draw.choice(("v", 3))
+            elif part.endswith("[]"):
+                holder[name] = [{}]
+                holder = holder[name][0]
+            else:
+                holder[name] = {}
+                holder = holder[name]
+    return spec
+
+
+def generate_object(draw: random.Random, rule: SyncRule) -> dict[str, Any]:
+    """Return a tenant object: one that fits the rule, one of any shape, or a mixture."""
+    spec = generate_allowed(draw, rule) if draw.random() < 0.7 else {}
+    for _ in range(draw.choice((0, 0, 1, 3))):
+        spec[draw.choice((*WORDS, "secretName"))] = generate_value(draw)
+    if draw.random() < 0.6:
+        found = [generate_reference(draw) for _ in range(draw.randint(0, 2))]
+        spec["to"] = found if draw.random() < 0.5 else generate_reference(draw)
+    body: dict[str, Any] = {
+        "apiVersion": "example.io/v1",
+        "kind": "Widget",
+        "metadata": {
+            "name": "w",
+            "namespace": "web",
+            "uid": "w-uid",
+            "finalizers": ["example.io/hold"],
+            "ownerReferences": [{"kind": "Pod", "name": "p", "uid": "p"}],
+        },
+        "spec": spec,
+        "status": {"secret": "s"},
+    }
+    if draw.random() < 0.1:
+        body[draw.choice(("data", "roleRef", "rules"))] = generate_value(draw)
+    return body
+
+
+def iterate_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each leaf with its path, without the numbers of items."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from iterate_leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for item in value:
+            yield from iterate_leaves(item, f"{path}[]")
+    else:
+        yield path, value
+
+
+def build_pattern(path: str) -> re.Pattern[str]:
+    """Return the paths of leaves that a path of a rule allows, written without the product."""
+    text = re.escape(path)
+    if path.endswith(".**"):
+        return re.compile(text.removesuffix(r"\.\*\*") + r"([.\[].*)?")
+    if path.endswith(".*"):
+        return re.compile(text.removesuffix(r"\.\*") + r"\.[^.\[]+")
+    return re.compile(text + r"(\[\])?")
+
+
+def test_10000_generated_objects_reach_the_super_cluster_within_their_rule():
+    """Every leaf of each twin is one that the rule names. No namespace is another tenant's."""
+    draw = random.Random(20261128)  # noqa: S311 - no secret
+    tenant_view, passed, refused = view(), 0, 0
+    tenant = tenant_view.tenant
+    own = {
+        names.build_super_namespace(tenant.root, tenant.uid, each)
+        for each in ("web", "shop", "kube-system", OTHER_ROOT)
+    }
+    for number in range(RULES):
+        rule = generate_rule(draw, number)
+        if find_problem(rule) is not None:
+            continue
+        row = build_ruled_kinds([rule], tenant).down["Widget"]
+        patterns = [build_pattern(path) for path in list_body_paths(rule.spec)]
+        for _ in range(OBJECTS_EACH):
+            body = generate_object(draw, rule)
+            try:
+                twin = row.build(body, tenant_view)
+            except RejectedError:
+                refused += 1
+                continue
+            passed += 1
+            assert twin["metadata"].keys() == {"name", "namespace", "labels", "annotations"}
+            assert twin["metadata"]["namespace"] in own
+            content = {
+                name: value
+                for name, value in twin.items()
+                if name not in ("apiVersion", "kind", "metadata")
+            }
+            assert "status" not in content
+            for path, value in iterate_leaves(content):
+                assert any(each.fullmatch(path) for each in patterns), path
+                assert not CLOSED_FIELDS & set(re.split(r"[.\[\]]+", path)), path
+                if re.fullmatch(r"spec\.to(\[\])?\.namespace", path):
+                    assert value in own
+                    assert value.startswith(tenant.root)
+    assert passed + refused == RULES * OBJECTS_EACH
+    assert passed > 1_000
+    assert refused > 1_000

@@ -1,0 +1,102 @@
+"""Kinds and fields that no SyncRule may open."""
+
+from typing import Any
+
+import pytest
+
+from tenancy.specs import InvalidSpecError
+from tenancy.sync_rules.checks import CLOSED_GROUPS, find_problem
+from tenancy.sync_rules.rights import build_super_rules, build_tenant_rules
+from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
+
+
+def build_rule(name: str = "widgets", **spec: Any) -> SyncRule:
+    """Return a rule for a custom kind."""
+    resource = {"group": "example.io", "version": "v1", "kind": "Widget", "plural": "widgets"}
+    found = {"resource": resource, "direction": "Down", "fields": ["spec.size"], **spec}
+    return parse_sync_rule({"metadata": {"name": name}, "spec": found})
+
+
+def build_kind(group: str, kind: str) -> dict[str, str]:
+    """Return the coordinates of a kind."""
+    return {"group": group, "version": "v1", "kind": kind, "plural": f"{kind.lower()}s"}
+
+
+def test_a_plain_rule_has_no_problem():
+    assert find_problem(build_rule()) is None
+
+
+@pytest.mark.parametrize("group", sorted(CLOSED_GROUPS))
+def test_kinds_that_carry_rights_or_pods_are_forbidden(group):
+    problem = find_problem(build_rule(resource=build_kind(group, "Thing")))
+    assert problem is not None
+    assert problem.reason == "KindForbidden"
+    assert group in problem.message
+
+
+@pytest.mark.parametrize(
+    ("group", "kind"),
+    [("", "Pod"), ("", "Secret"), ("networking.k8s.io", "NetworkPolicy"), ("x.io", "Service")],
+)
+def test_kinds_that_the_product_syncs_are_reserved(group, kind):
+    problem = find_problem(build_rule(resource=build_kind(group, kind)))
+    assert problem is not None
+    assert problem.reason == "KindReserved"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "metadata.finalizers",
+        "status.phase",
+        "spec.template.spec.containers[].image",
+        "spec.hostPath",
+        "spec.serviceAccountName",
+        "kind",
+    ],
+)
+def test_privileged_fields_are_forbidden(path):
+    problem = find_problem(build_rule(fields=[path]))
+    assert problem is not None
+    assert problem.reason == "FieldForbidden"
+    assert path in problem.message
+
+
+@pytest.mark.parametrize("path", ["", "spec..a", "spec.*.a", "**", "spec.a[0]", "spec.a b"])
+def test_a_path_that_is_none_is_refused(path):
+    with pytest.raises(InvalidSpecError):
+        build_rule(fields=[path])
+
+
+def test_contradicting_paths_are_refused():
+    for paths in (["spec.a", "spec.a.b"], ["spec.a[].b", "spec.a.c"], ["spec.a.b", "spec.a.**"]):
+        with pytest.raises(InvalidSpecError, match="contradicts"):
+            build_rule(fields=paths)
+
+
+def test_a_reference_to_an_unknown_kind_is_refused():
+    references = [{"path": "spec.to", "kinds": ["Gateway"]}]
+    problem = find_problem(build_rule(references=references))
+    assert problem is not None
+    assert problem.reason == "ReferenceUnknown"
+    other = build_rule("gateways", resource=build_kind("gateway.networking.k8s.io", "Gateway"))
+    assert find_problem(build_rule(references=references), [other]) is None
+
+
+def test_the_second_rule_of_a_kind_is_in_conflict():
+    first, second = build_rule("a"), build_rule("b")
+    assert find_problem(first, [first, second]) is None
+    problem = find_problem(second, [first, second])
+    assert problem is not None
+    assert problem.reason == "Conflict"
+
+
+def test_rights_are_those_of_the_ruled_kinds_alone():
+    down, mirror = build_rule(), build_rule("gws", direction="Mirror")
+    assert {tuple(each["apiGroups"]) for each in build_super_rules([down])} == {
+        ("example.io",),
+        ("apiextensions.k8s.io",),
+    }
+    assert build_super_rules([mirror])[0]["verbs"] == ["get", "list", "watch"]
+    assert build_tenant_rules([down])[0]["verbs"] == ["get", "list", "watch"]
+    assert build_super_rules([]) == []

@@ -1,0 +1,1 @@
+"""Kinds of SyncRules: their definitions and rights."""
