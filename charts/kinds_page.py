@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from syncer.model.field_rules import (
     AllowMap,
+    AllowTree,
     AllowScalar,
     AllowValues,
     BuiltField,
@@ -163,6 +164,8 @@ def describe_rule(verdict: FieldRule) -> str:  # noqa: PLR0911 - one for each ve
     match verdict:
         case AllowScalar() | AllowMap():
             return "synced"
+        case AllowTree():
+            return f"synced, except fields of some names below it (rule {verdict.rule})"
         case AllowValues():
             if not verdict.values:
                 return f"synced if the policy lists the value (rule {verdict.rule})"

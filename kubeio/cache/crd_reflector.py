@@ -46,7 +46,6 @@ class CrdReflector:
         loop_budget: LoopBudget | None = None,
         is_budget_spent: Callable[[], bool] | None = None,
         on_served: Callable[[], None] = _ignore,
-        label_selector: str = "",
         is_built_in: bool = False,
     ) -> None:
         """Set up the reflector.
@@ -63,7 +62,6 @@ class CrdReflector:
         self._loop_budget = loop_budget or LoopBudget()
         self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
         self._on_served = on_served
-        self._label_selector = label_selector
         self._is_built_in = is_built_in
         definitions = Store()
         self._definitions = definitions

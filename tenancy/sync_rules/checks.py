@@ -28,6 +28,7 @@ CLOSED_GROUPS: Mapping[str, str] = {
     "extensions": "its objects create pods that the tenant's policy does not check",
     "flowcontrol.apiserver.k8s.io": "its objects limit requests of all users",
     "internal.apiserver.k8s.io": "its objects belong to API servers",
+    "k8s.cni.cncf.io": "its objects connect pods to networks of nodes",
     "node.k8s.io": "its objects select container runtimes",
     "rbac.authorization.k8s.io": "its objects grant rights",
     "scheduling.k8s.io": "its objects let pods evict those of other tenants",

@@ -106,7 +106,7 @@ class ReferenceWalk:
 def list_needs(rule: SyncRule, body: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return kind, tenant namespace and name of each ConfigMap and Secret that an object names."""
     namespace = body["metadata"].get("namespace", "")
-    found: list[tuple[str, str, str]] = []
+    found: list[tuple[Any, Any, Any]] = []
     for reference in rule.spec.references:
         for holder, key, _ in iterate_places(body, reference.path):
             value = holder[key]
