@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from syncer.model.field_rules import (
     AllowMap,
-    AllowTree,
     AllowScalar,
+    AllowTree,
     AllowValues,
     BuiltField,
     DropField,

@@ -74,6 +74,7 @@ async def test_the_start_waits_for_the_crds(monkeypatch, problem):
         "VirtualCluster",
         "TenantPolicy",
         "SuperCluster",
+        "SyncRule",
         "VirtualClusterSnapshot",
     ]
 
