@@ -153,7 +153,7 @@ def test_everything_that_has_a_namespace_is_in_the_chart_s(objects):
 
 def test_crds_and_versions_come_and_stay(usual):
     for kind, count in (
-        ("CustomResourceDefinition", 5),
+        ("CustomResourceDefinition", 6),
         ("ClusterVersion", 3),
         ("TenantPolicy", 4),
     ):
