@@ -20,7 +20,14 @@ from tools.testbed.topology import API_PORT
 Object = dict[str, Any]
 
 _PLURALS = {"StorageClass": "storageclasses", "NetworkPolicy": "networkpolicies"}
-_CLUSTER_SCOPED = ("Namespace", "ClusterRole", "ClusterRoleBinding", "StorageClass", "Node")
+_CLUSTER_SCOPED = (
+    "CustomResourceDefinition",
+    "Namespace",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "StorageClass",
+    "Node",
+)
 
 
 class KubeApi:

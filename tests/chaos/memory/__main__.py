@@ -28,6 +28,8 @@ from tests.chaos.memory.run import LENGTH, RunOutcome, run, shrunk, silence
 HASHES = "PYTHONHASHSEED"
 WITNESSES = Path(__file__).parent / "witnesses.json"
 MUTANT_SEEDS = 300
+_PROGRESS_SEEDS = 500
+"""Seeds between two lines of progress."""
 _TWICE = 50  # of so many seeds one is run twice, and must be the same to the last byte
 
 
@@ -73,6 +75,8 @@ def _seeds(asked: argparse.Namespace, first: int) -> int:
             blind=found.blind,
             virtual=int(found.seconds),
         )
+        if total["seeds"] % _PROGRESS_SEEDS == 0:
+            print(f"{total['seeds']:,} seeds: {total['failed']} failed", flush=True)
         if total["seeds"] % _TWICE == 1:
             total["twice"] += 1
             if run(seed, length=asked.length).digest != found.digest:
