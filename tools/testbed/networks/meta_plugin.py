@@ -254,7 +254,7 @@ def delete_attachment(attachment: Attachment, config: Config, result: Config) ->
     """Detach one interface."""
     network = _prepare_network(attachment, config)
     for plugin in reversed(network["plugins"]):
-        _run_plugin("DEL", network, plugin, attachment, result)
+        _run_plugin("DEL", network, plugin, attachment, result or None)
 
 
 def build_status(attachment: Attachment, result: Config) -> Config:
