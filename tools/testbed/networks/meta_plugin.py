@@ -212,6 +212,7 @@ def _run_plugin(
         text=True,
         check=False,
     )
+    sys.stderr.write(done.stderr)  # Whereabouts reports an address that it cannot release only here
     if done.returncode != 0:
         raise PluginError(f"{plugin['type']} ({attachment.name}): {done.stdout or done.stderr}")
     found: Config = json.loads(done.stdout) if done.stdout.strip() else {}
