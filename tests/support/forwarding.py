@@ -62,6 +62,7 @@ async def reachable_in(spaces: list[str], port: int, folder: Path) -> AsyncItera
         for process in inner:
             assert process.stdout is not None
             await asyncio.to_thread(process.stdout.readline)
+            process.stdout.close()
         yield
     finally:
         for process in inner:

@@ -11,7 +11,7 @@ The configuration on the node has, besides `type`:
 - `delegate`: the configuration of the default network, a list
 - `stateDir`: folder for what was attached
 
-A real Whereabouts reads its kubeconfig from a file of the node. Here the program adds it.
+Whereabouts reads its kubeconfig from a file of the node. Here the program writes the file.
 """
 
 from __future__ import annotations
@@ -212,6 +212,7 @@ def _run_plugin(
         text=True,
         check=False,
     )
+    sys.stderr.write(done.stderr)  # Whereabouts reports an address that it cannot release only here
     if done.returncode != 0:
         raise PluginError(f"{plugin['type']} ({attachment.name}): {done.stdout or done.stderr}")
     found: Config = json.loads(done.stdout) if done.stdout.strip() else {}
@@ -224,10 +225,22 @@ def _prepare_network(attachment: Attachment, config: Config) -> Config:
     for plugin in attachment.network["plugins"]:
         ipam = plugin.get("ipam") or {}
         if ipam.get("type") == "whereabouts":
-            access = {"kubernetes": {"kubeconfig": config["kubeconfig"]}}
-            plugin = {**plugin, "ipam": {**ipam, **access}}  # noqa: PLW2901
+            place = {"configuration_path": str(write_whereabouts_file(config))}
+            plugin = {**plugin, "ipam": {**ipam, **place}}  # noqa: PLW2901
         plugins.append(plugin)
     return {**attachment.network, "plugins": plugins}
+
+
+def write_whereabouts_file(config: Config) -> Path:
+    """Write the file with the access of Whereabouts, which its installation brings elsewhere."""
+    file = Path(config["stateDir"]) / "whereabouts.conf"
+    text = json.dumps({"kubernetes": {"kubeconfig": config["kubeconfig"]}})
+    if not file.is_file() or file.read_text() != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_suffix(f".{os.getpid()}")
+        scratch.write_text(text)
+        scratch.rename(file)
+    return file
 
 
 def add_attachment(attachment: Attachment, config: Config) -> Config:
@@ -242,7 +255,7 @@ def delete_attachment(attachment: Attachment, config: Config, result: Config) ->
     """Detach one interface."""
     network = _prepare_network(attachment, config)
     for plugin in reversed(network["plugins"]):
-        _run_plugin("DEL", network, plugin, attachment, result)
+        _run_plugin("DEL", network, plugin, attachment, result or None)
 
 
 def build_status(attachment: Attachment, result: Config) -> Config:

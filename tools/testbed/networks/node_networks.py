@@ -4,14 +4,17 @@ Owns the trunk between the nodes, the stand-in for Multus on each node, and the 
 Whereabouts and MultiNetworkPolicy. Must not know tenants.
 
 The trunk is a bridge with VLANs on each node. A bridge in the hub connects them and passes every
-tag. All of it ends with the namespaces of the cluster.
+tag. A kernel without VLANs has one untagged network instead. All of it ends with the namespaces of
+the cluster.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
+from functools import cache as cache_result
 from pathlib import Path
 
 import yaml
@@ -65,6 +68,14 @@ def install_crds(cluster: ClusterHandle) -> None:
         cluster.api.apply(crd)
 
 
+@cache_result
+def has_vlans() -> bool:
+    """Return whether bridges of this kernel have VLANs (CONFIG_BRIDGE_VLAN_FILTERING)."""
+    probe = ["unshare", "--net", "ip", "link", "add", "probe", "type", "bridge"]
+    done = subprocess.run([*probe, "vlan_filtering", "1"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
 def connect_hub(hub: str) -> None:
     """Create the bridge of the hub. It passes tagged frames as they are."""
     enter = ["nsenter", f"--net={hub}"]
@@ -79,10 +90,12 @@ def connect_node(number: int, hub: str, node: str) -> None:
     run([*above, "ip", "link", "add", port, "type", "veth", "peer", "name", "trunk0"])
     run([*above, "ip", "link", "set", "trunk0", "netns", node])
     run([*above, "ip", "link", "set", port, "master", TRUNK, "up"])
-    run([*below, "ip", "link", "add", TRUNK, "type", "bridge", "vlan_filtering", "1"])
+    filtering = ["vlan_filtering", "1"] if has_vlans() else []
+    run([*below, "ip", "link", "add", TRUNK, "type", "bridge", *filtering])
     run([*below, "ip", "link", "set", TRUNK, "up"])
     run([*below, "ip", "link", "set", "trunk0", "master", TRUNK, "up"])
-    run([*below, "bridge", "vlan", "add", "dev", "trunk0", "vid", "2-4094"])
+    if filtering:
+        run([*below, "bridge", "vlan", "add", "dev", "trunk0", "vid", "2-4094"])
 
 
 def install_plugin(cluster: ClusterHandle, node: ClusterNode) -> None:

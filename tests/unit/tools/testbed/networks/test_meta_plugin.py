@@ -67,12 +67,15 @@ def test_a_single_plugin_is_a_list_of_one():
     assert meta_plugin.as_list(CONFIG["delegate"]) is CONFIG["delegate"]
 
 
-def test_whereabouts_gets_the_access_that_a_file_of_the_node_gives_it():
+def test_whereabouts_gets_the_file_of_the_node_with_its_access(tmp_path):
     network = {"name": "lab", "plugins": [{"type": "bridge", "ipam": {"type": "whereabouts"}}]}
     attachment = Attachment("net1", network, "web/lab", False, {})
-    found = meta_plugin._prepare_network(attachment, {"kubeconfig": "/k"})
-    assert found["plugins"][0]["ipam"]["kubernetes"] == {"kubeconfig": "/k"}
-    assert "kubernetes" not in network["plugins"][0]["ipam"]
+    config = {"kubeconfig": "/k", "stateDir": str(tmp_path)}
+    found = meta_plugin._prepare_network(attachment, config)
+    file = tmp_path / "whereabouts.conf"
+    assert found["plugins"][0]["ipam"]["configuration_path"] == str(file)
+    assert json.loads(file.read_text()) == {"kubernetes": {"kubeconfig": "/k"}}
+    assert network["plugins"][0]["ipam"] == {"type": "whereabouts"}
 
 
 def test_the_status_has_the_interface_of_the_pod():
