@@ -311,8 +311,3 @@ def test_a_tenants_user_renews_with_the_tenants_kubeconfig_only(walker: PageWalk
 def test_an_autoscaler_makes_the_node_that_a_pod_waits_for(walker: PageWalker):
     """A4-10, A4-11, A4-13: Pending, told why, a node joins, Running."""
     walker.walk("004-a-node-from-an-autoscaler.md")
-
-
-def test_two_tenants_use_one_vlan_number_and_never_meet(walker: PageWalker):
-    """Additional networks of pods, with a stand-in for Multus and the real plugins."""
-    walker.walk("004-networks-of-pods.md")
