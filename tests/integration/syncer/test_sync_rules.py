@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from kubeio import Object
+from kubeio.errors import NotFound
 from syncer.rules.custom.ruled_kinds import build_ruled_kinds
 from syncer.rules.registry import SyncedKind
 from tenancy import wellknown
@@ -57,15 +58,23 @@ SPECS: dict[str, Object] = {
         "references": [{"path": "spec.widget", "kinds": ["Widget"], "form": "Name"}],
     },
 }
+
+
+def identify(kind: str) -> Object:
+    """Return the fields that each object of a CRD must have."""
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind}
+
+
 RULED = {
     "Widget": KindSample(
         body={
+            **identify("Widget"),
             "spec": {
                 "size": "small",
                 "parts": [{"name": "a"}],
                 "configRef": {"name": "settings"},
                 "backends": [{"name": "web", "namespace": "other"}],
-            }
+            },
         },
         change={"spec": {"size": "changed"}},
         removal={"spec": {"size": None}},
@@ -74,14 +83,17 @@ RULED = {
         keys=("size", "parts"),
     ),
     "Gadget": KindSample(
-        body={"spec": {"size": "small", "options": {"a": "1", "b": "2"}}},
+        body={**identify("Gadget"), "spec": {"size": "small", "options": {"a": "1", "b": "2"}}},
         change={"spec": {"options": {"a": "changed"}}},
         removal={"spec": {"options": {"b": None}}},
         drift={"spec": {"options": {"a": "drifted"}}},
         at=("spec", "options"),
     ),
     "Order": KindSample(
-        body={"spec": {"size": "small", "widget": "w", "lines": {"x": [{"n": 1}], "y": 2}}},
+        body={
+            **identify("Order"),
+            "spec": {"size": "small", "widget": "w", "lines": {"x": [{"n": 1}], "y": 2}},
+        },
         change={"spec": {"lines": {"y": 3}}},
         removal={"spec": {"lines": {"y": None}}},
         drift={"spec": {"lines": {"y": 4}}},
@@ -151,7 +163,8 @@ async def manage(world: SyncerWorld) -> list[Object]:
 async def grant_kinds(world: SyncerWorld) -> None:
     """Grant the syncer the rights of all rules: the chart's binding, and the aggregated role.
 
-    The super cluster of these tests runs no controller that aggregates roles.
+    The super cluster of these tests runs no controller that aggregates roles. In the tenant, the
+    syncer of the tests has another user name than in the product.
     """
     name = wellknown.SYNCER_RULES_ROLE
     rules = [
@@ -174,6 +187,8 @@ async def grant_kinds(world: SyncerWorld) -> None:
         "subjects": [subject],
     }
     await world.below.apply(CLUSTER_ROLE_BINDINGS, body, field_manager="tests")
+    own = {**body, "metadata": {"name": "tests-rules"}}
+    await world.above.apply(CLUSTER_ROLE_BINDINGS, own, field_manager="tests")
 
 
 @contextlib.asynccontextmanager
@@ -188,16 +203,18 @@ async def ruled(world: SyncerWorld, *kinds: str, **spec: Any) -> AsyncIterator[l
         await world.below.create(SYNC_RULES, build_rule(kind, **spec), validation="Strict")
     chosen = msgspec.structs.replace(policy, sync_rules=ClassFilter(names=("*",)))
     async with policed(world, chosen):
-        await eventually(
-            lambda: manage(world),
-            until=lambda rules: all(
-                item["status"]["conditions"][0]["status"] == "True" for item in rules
-            ),
-        )
-        yield [parse_sync_rule(item) for item in await manage(world)]
-        with contextlib.suppress(Exception):
+        try:
+            await eventually(
+                lambda: manage(world),
+                until=lambda rules: all(
+                    item["status"]["conditions"][0]["status"] == "True" for item in rules
+                ),
+            )
+            yield [parse_sync_rule(item) for item in await manage(world)]
+        finally:
             for kind in kinds:
-                await world.below.delete(SYNC_RULES, KINDS[kind])
+                with contextlib.suppress(NotFound):
+                    await world.below.delete(SYNC_RULES, KINDS[kind])
     await manage(world)
 
 
@@ -259,10 +276,17 @@ async def test_references_status_and_refusals(world: SyncerWorld):
         )
         assert own["status"] == status
 
-        bad = {"metadata": {"name": "bad"}, "spec": {"size": "s", "admin": "yes"}}
+        bad = {
+            **identify("Gadget"),
+            "metadata": {"name": "bad"},
+            "spec": {"size": "s", "admin": "yes"},
+        }
         await world.above.create(gadget, bad, namespace=space)
-        found = await eventually(lambda: world.events(space))
-        told = [each for each in found if each["reason"] == "SyncRejected"]
+
+        async def list_refusals() -> list[Object]:
+            return [each for each in await world.events(space) if each["reason"] == "SyncRejected"]
+
+        told = await eventually(list_refusals, until=bool)
         assert "spec.admin" in told[0]["message"]
         assert "SyncRule gadgets" in told[0]["message"]
         assert not await world.has_twin(gadget, space, "bad")
