@@ -25,8 +25,11 @@ from tests.support.syncer.tenant_views import entry_of, network_view
 pytestmark = pytest.mark.integration
 
 KNOWN = {(r.group, r.plural): r for r in vars(resources).values() if isinstance(r, Resource)}
-APART = {"namespaces", "virtualclusters", "superclusters", "leases"}
-"""Kinds with rules and tests of their own."""
+APART = {
+    *("namespaces", "virtualclusters", "superclusters", "syncrules", "leases"),
+    *("network-attachment-definitions", "multi-networkpolicies"),
+}
+"""Kinds with rules of their own, and those that the chart enables by a value only."""
 WRITES = [
     (row.group, resource, verb)
     for row in SUPER_RBAC_RULES
