@@ -31,7 +31,6 @@ class _RuledWatch:
     """The running watch of one rule."""
 
     rule: SyncRule
-    reflector: CrdReflector
     task: asyncio.Task[None]
 
 
@@ -64,7 +63,6 @@ class RuledCaches:
         """Shown objects by kind, of rules with the direction Mirror."""
         self._watches: dict[str, _RuledWatch] = {}
         """Running watches by the name of the rule."""
-        self._parsed: dict[str, SyncRule] = {}
         self._is_changed = asyncio.Event()
         self._subscribers: list[Callable[[], None]] = []
         self._on_added: Callable[[str, Store], None] = lambda _, __: None
@@ -211,12 +209,9 @@ class RuledCaches:
             label_selector=self._label_selector if rule.is_down else "",
             is_built_in=rule.spec.definition == "BuiltIn",
         )
-        task = group.create_task(self._follow(reflector), name=f"ruled-{rule.resource.plural}")
-        self._watches[rule.name] = _RuledWatch(rule, reflector, task)
+        task = group.create_task(reflector.run(), name=f"ruled-{rule.resource.plural}")
+        self._watches[rule.name] = _RuledWatch(rule, task)
         _log.info("rule.started", rule=rule.name, kind=kind)
-
-    async def _follow(self, reflector: CrdReflector) -> None:
-        await reflector.run()
 
     def _stop(self, name: str) -> None:
         """End the watch of a rule. Its copies stay, and no key is reconciled without a cache."""

@@ -20,33 +20,25 @@ from kubeio.backoff import Backoff
 from kubeio.cache.cache_budget import CacheBudget
 from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector, ReflectorOptions
-from kubeio.cache.store import Entry, IndexFunction, Store
+from kubeio.cache.store import Entry, Store
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.model.keys import HOME, TENANT_STATUS, Key
-from syncer.model.mirrored_kinds import MIRRORS
 from syncer.placement.assignments import Assignments, HomeAssignments
 from syncer.placement.service_clusters import ServiceClusters
 from syncer.placement.target_grants import TargetGrants
 from syncer.rules.custom.ruled_kinds import build_ruled_kinds
-from syncer.rules.network import ingress_hosts
-from syncer.rules.registry import KINDS, get_reduction
-from syncer.rules.storage import claims, volumes
+from syncer.rules.registry import get_reduction
+from syncer.rules.tenant_resources import INDEXES, OPTIONAL_RESOURCES, WATCHED_RESOURCES
 from syncer.safety.cache_limits import TenantLimits
 from syncer.safety.circuit_breaker import REQUEST_DEADLINE_SECONDS, TenantClient
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
 from syncer.safety.quota_accounting import QuotaAccountant
 from syncer.safety.store_guard import EPOCH_DELAY_SECONDS, SYSTEM_NAMESPACE, StoreGuard
 from syncer.tenants.event_recorder import TenantEventRecorder
-from tenancy import names, ownership, wellknown
-from tenancy.resources import (
-    IP_ADDRESSES,
-    NODES,
-    PERSISTENT_VOLUMES,
-    SERVICE_ACCOUNTS,
-    Resource,
-)
+from tenancy import names, ownership
+from tenancy.resources import Resource
 from tenancy.specs import VirtualCluster
 from tenancy.sync_rules.specs import SyncRule
 
@@ -69,25 +61,6 @@ first one works again.
 """
 _CANARY_KEYS = 2
 """Number of keys that probe whether a tenant that refused writes accepts them again."""
-
-WATCHED_RESOURCES: tuple[tuple[Resource, str, str], ...] = (
-    *((kind.resource, kind.tenant_labels, kind.tenant_fields) for kind in KINDS),
-    (SERVICE_ACCOUNTS, "", ""),
-    (NODES, f"{wellknown.VIRTUAL_NODE}=true", ""),
-    (IP_ADDRESSES, f"{wellknown.RESERVED_ADDRESS}=true", ""),
-    (PERSISTENT_VOLUMES, "", ""),
-    *((mirror.resource, "", "") for mirror in MIRRORS if not mirror.needs_crd),
-)
-"""Resources that are watched in each tenant: resource, label selector, field selector."""
-OPTIONAL_RESOURCES: tuple[Resource, ...] = tuple(
-    mirror.resource for mirror in MIRRORS if mirror.needs_crd
-)
-"""Resources that are watched in addition, in tenants that serve them."""
-_INDEXES: dict[str, dict[str, IndexFunction]] = {
-    "Ingress": {ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host},
-    "PersistentVolume": {volumes.BY_CLAIM_INDEX: volumes.index_by_claim},
-    "PersistentVolumeClaim": {claims.BY_VOLUME_INDEX: claims.index_by_volume},
-}
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -161,7 +134,7 @@ class TenantConnection:
             *(kind.resource for kind in home.kinds.values() if kind.needs_crd),
         )
         self.stores = {
-            resource.kind: Store(_INDEXES.get(resource.kind))
+            resource.kind: Store(INDEXES.get(resource.kind))
             for resource in (*(resource for resource, _, _ in WATCHED_RESOURCES), *optional)
         }
         self.ruled = build_ruled_kinds(rules, self.tenant)
@@ -193,31 +166,11 @@ class TenantConnection:
                 )
                 for resource, labels, fields in WATCHED_RESOURCES
             ),
-            *(
-                CrdReflector(
-                    self.client,
-                    resource,
-                    self.stores[resource.kind],
-                    side="tenant",
-                    cache_budget=self.cache_budget,
-                    loop_budget=home.loop_budget,
-                    on_served=partial(self._handle_kind_served, resource.kind),
-                )
-                for resource in optional
-            ),
+            *(self._create_crd_reflector(resource) for resource in optional),
         )
         # The start does not wait for them: vc-manager may not have written their CRDs and rights.
         self._ruled_reflectors = tuple(
-            CrdReflector(
-                self.client,
-                rule.resource,
-                self.stores[rule.resource.kind],
-                side="tenant",
-                cache_budget=self.cache_budget,
-                loop_budget=home.loop_budget,
-                on_served=partial(self._handle_kind_served, rule.resource.kind),
-                is_built_in=rule.spec.definition == "BuiltIn",
-            )
+            self._create_crd_reflector(rule.resource, is_built_in=rule.spec.definition == "BuiltIn")
             for rule in rules
         )
         self.event_recorder = TenantEventRecorder(self.client)
@@ -238,6 +191,20 @@ class TenantConnection:
         self._parked_message = self.list_parked()
         self._store_key = Key(self.tenant.uid, HOME, TENANT_STATUS, "", "")
         self._must_restart = asyncio.Event()
+
+    def _create_crd_reflector(
+        self, resource: Resource, *, is_built_in: bool = False
+    ) -> CrdReflector:
+        return CrdReflector(
+            self.client,
+            resource,
+            self.stores[resource.kind],
+            side="tenant",
+            cache_budget=self.cache_budget,
+            loop_budget=self.home_cluster.loop_budget,
+            on_served=partial(self._handle_kind_served, resource.kind),
+            is_built_in=is_built_in,
+        )
 
     @property
     def is_store_full(self) -> bool:

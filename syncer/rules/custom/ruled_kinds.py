@@ -7,6 +7,7 @@ Hazard: the twin must be built from the rule's fields alone. A tenant owns the s
 a CRD and may add any field to it.
 """
 
+import copy
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -158,7 +159,7 @@ class RuledKind:
             fields=frozenset(before if self._is_whole_status else self._status_table)
         )
         shown = (
-            copy_tree(found)
+            copy.deepcopy(dict(found))
             if self._is_whole_status
             else field_tables.copy_status(found, self._status_table)
         )
@@ -246,13 +247,6 @@ def _merge_items(there: list[Any], wanted: list[Any], table: Mapping[str, FieldR
         else item
         for live, item in zip(there, wanted, strict=True)
     ]
-
-
-def copy_tree(value: Any) -> Any:
-    """Return a deep copy of a JSON value."""
-    if isinstance(value, dict):
-        return {name: copy_tree(inner) for name, inner in value.items()}
-    return [copy_tree(item) for item in value] if isinstance(value, list) else value
 
 
 def _drop_empty(value: Any) -> Any:

@@ -22,7 +22,7 @@ from syncer.model.rejections import SYNC_REJECTED
 from syncer.rbac import SUPER_RBAC_RULES
 from syncer.rules import field_rule_tables
 from syncer.rules.registry import KINDS
-from syncer.tenants.connection import OPTIONAL_RESOURCES, WATCHED_RESOURCES
+from syncer.rules.tenant_resources import OPTIONAL_RESOURCES, WATCHED_RESOURCES
 from tests.integration.syncer.negative_list import CASES
 from tests.integration.syncer.negative_list.cases import (
     RefusedCase,

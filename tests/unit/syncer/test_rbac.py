@@ -5,7 +5,7 @@ from __future__ import annotations
 from syncer.clusters.super_cluster import OWNED_RESOURCES
 from syncer.rbac import NAMESPACE_RBAC_RULES, SUPER_RBAC_RULES, TENANT_RBAC_RULES
 from syncer.rules.registry import KINDS, SyncDirection
-from syncer.tenants.connection import WATCHED_RESOURCES
+from syncer.rules.tenant_resources import WATCHED_RESOURCES
 from tenancy.resources import SECRETS
 
 

@@ -9,7 +9,7 @@ import syncer
 from syncer.clusters.super_cluster import OWNED_RESOURCES
 from syncer.rules import registry
 from syncer.rules.registry import KINDS, KeyReconciler
-from syncer.tenants.connection import WATCHED_RESOURCES
+from syncer.rules.tenant_resources import WATCHED_RESOURCES
 
 
 def test_every_kind_is_watched_on_both_sides():
