@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tenancy import wellknown
+from tenancy.resources import VIRTUAL_CLUSTERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,3 +83,19 @@ def build_owner_annotations(
 
 def _registration_labels(tenant: Tenant) -> dict[str, str]:
     return {wellknown.SUPER_CLUSTER: tenant.super_cluster_uid} if tenant.super_cluster_uid else {}
+
+
+def build_owner_reference(tenant: Tenant) -> dict[str, str]:
+    """Return the owner reference of an object that is deleted with its VirtualCluster."""
+    return {
+        "apiVersion": VIRTUAL_CLUSTERS.api_version,
+        "kind": VIRTUAL_CLUSTERS.kind,
+        "name": tenant.name,
+        "uid": tenant.uid,
+    }
+
+
+def is_only_owner(metadata: Mapping[str, Any], tenant: Tenant) -> bool:
+    """Return whether the VirtualCluster is the only owner in an object's owner references."""
+    owners = metadata.get("ownerReferences") or ()
+    return [each.get("uid") for each in owners] == [tenant.uid]

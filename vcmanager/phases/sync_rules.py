@@ -9,22 +9,16 @@ from collections.abc import Iterable
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import wellknown
-from tenancy.policies import (
-    BASELINE_POLICY,
-    TenantPolicySpec,
-    get_policy_name,
-    parse_tenant_policy,
-)
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     SYNC_RULES,
-    TENANT_POLICIES,
 )
 from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 from tenancy.sync_rules.selection import select_rules
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
+from vcmanager.phases.content import policies
 from vcmanager.plan.custom_kinds import sync_rules
 
 _RESOURCES = {each.kind: each for each in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)}
@@ -59,7 +53,7 @@ async def apply_sync_rules(
     ready = [rule for rule in rules if rule.is_ready]
     selected: tuple[SyncRule, ...] = ()
     if ready:
-        policy = await _fetch_policy(super_client, spec)
+        policy = await policies.fetch_policy(super_client, spec)
         labels = body["metadata"].get("labels") or {}
         selected = select_rules(ready, policy, labels) if policy is not None else ()
     served, problems = list[SyncRule](), list[str]()
@@ -75,18 +69,6 @@ async def apply_sync_rules(
                 _RESOURCES[each["kind"]], each, field_manager=wellknown.MANAGER
             )
     return problems
-
-
-async def _fetch_policy(super_client: Client, spec: VirtualClusterSpec) -> TenantPolicySpec | None:
-    name = get_policy_name(spec)
-    try:
-        found = await super_client.list(TENANT_POLICIES, field_selector=f"metadata.name={name}")
-        items = found.get("items") or ()
-        if not items:
-            return BASELINE_POLICY if spec.policy_ref is None else None
-        return parse_tenant_policy(items[0])
-    except InvalidSpecError:
-        return None
 
 
 async def _ensure_definition(super_client: Client, tenant_client: Client, rule: SyncRule) -> str:

@@ -88,7 +88,7 @@ async def _fetch_rules(
     means: ReconcileContext, cluster: VirtualCluster
 ) -> tuple[tuple[SharedObjects, ...] | None, dict[str, _ContentCondition]]:
     """Return the rules of the policy. None if it is missing or invalid: all objects stay."""
-    policy = await policies.fetch_policy(means, cluster.spec)
+    policy = await policies.fetch_policy(means.super_client, cluster.spec)
     if policy is not None:
         return policy.shared_objects, {}
     if not _has_shared(means, cluster):

@@ -10,10 +10,9 @@ from datetime import timedelta
 
 import structlog
 
-from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import wellknown
-from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
+from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS
 from vcmanager.phases import (
     api_server_secrets,
     certificate_requests,
@@ -27,33 +26,27 @@ from vcmanager.phases import (
     tenant_bootstrap,
     validation,
 )
-from vcmanager.phases.access import api_hostname, authentication, kubeconfig_secrets
+from vcmanager.phases.access import authentication, kubeconfig_secrets
 from vcmanager.phases.content import dns_config
 from vcmanager.phases.etcd import etcd_members
-from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.rotations import authority_rotation
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.pki import bundles, inventory
-from vcmanager.plan import certificate_table, external_endpoint
+from vcmanager.plan import certificate_table
 from vcmanager.plan.access.tool_secrets import KubeconfigParts
-from vcmanager.plan.network import root_policies
-from vcmanager.plan.pki_secrets import ApiAddress
-from vcmanager.reconcilers import finalizers
+from vcmanager.reconcilers import finalizers, network_phases
 from vcmanager.reconcilers.lifetime import scheduled_deletion, sleep
 from vcmanager.reconcilers.phase_run import (
     DONE,
     Phase,
     PhaseResult,
     PhaseRun,
-    PhaseWaiting,
 )
 from vcmanager.reconcilers.snapshots import restore
 from vcmanager.runtime import keys
 from vcmanager.runtime.observed import observe_objects
 from vcmanager.short_form import encryption
-
-_ENDPOINT_RETRY_SECONDS = 5.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -91,18 +84,6 @@ async def _fetch_plan_input(run: PhaseRun) -> PhaseResult:
     found = await validation.fetch_plan_input(run.context, run.cluster, is_new=is_new)
     has_keys = run.observed.get("Secret", encryption.SECRET) is not None
     run.plan_input = replace(found, has_encryption_keys=has_keys)
-    return DONE
-
-
-async def _decide_hostname(run: PhaseRun) -> PhaseResult:
-    """Decide the host name at the API proxy, before the certificate is planned."""
-    run.host = api_hostname.decide_hostname(run.context.hosts, run.body, run.status)
-    domains = run.plan_input.external_domains
-    if run.host.accepted:
-        domains = (*domains, run.host.accepted)
-    elif run.host.is_refused:  # the certificate leaves out a name that is another tenant's
-        domains = tuple(each for each in domains if each != run.plan_input.spec.endpoint.hostname)
-    run.plan_input = replace(run.plan_input, external_domains=domains)
     return DONE
 
 
@@ -165,7 +146,7 @@ async def _plan_dns(run: PhaseRun) -> PhaseResult:
         run.service_range,
         run.super_range,
         run.status,
-        list_nodes=lambda: _list_nodes(run),
+        list_nodes=lambda: network_phases.list_nodes(run),
     )
     run.plan_input = replace(run.plan_input, dns_forwarding=forwarding)
     return DONE
@@ -192,75 +173,6 @@ async def _check_etcd_members(run: PhaseRun) -> PhaseResult:
     else:
         etcd_members.check_replicas(run.plan, run.observed, run.plan_input.version_name)
     return DONE
-
-
-async def _write_network_policies(run: PhaseRun) -> PhaseResult:
-    """Write the NetworkPolicies, before there are pods."""
-    run.objects = OwnedObjects(run.context, run.plan_input, run.observed)
-    if run.context.settings.network_policies:
-        nodes = await _list_nodes(run)
-        policies = root_policies.build_network_policies(
-            root_policies.PolicyInput(
-                tenant=run.plan_input.tenant,
-                selectors=run.plan.selectors,
-                api_port=run.plan.api_port,
-                has_known_ports=not run.plan.is_bundled,
-                components_namespace=run.context.namespace,
-                networks=root_policies.read_super_networks(nodes, [run.super_range]),
-                is_behind_proxy=_is_only_behind_proxy(run),
-                egress=run.context.settings.egress,
-                scrapers=run.context.settings.scrapers,
-            )
-        )
-        await run.objects.write_additional(policies)
-    return DONE
-
-
-def _is_only_behind_proxy(run: PhaseRun) -> bool:
-    proxy = run.context.settings.api_proxy
-    return proxy is not None and proxy.exclusive and bool(run.host.accepted)
-
-
-async def _list_nodes(run: PhaseRun) -> list[Object]:
-    """Return the nodes of the super cluster. They may be thousands, so a run lists them once."""
-    if run.nodes is None:
-        run.nodes = (await run.context.super_client.list(NODES)).get("items") or []
-    return run.nodes
-
-
-async def _write_services(run: PhaseRun) -> PhaseResult:
-    """Write the Services, and complete the plan with the addresses that they got."""
-    service = await run.objects.write_services(run.plan)
-    run.external = await _find_external_address(run, service)
-    if run.context.settings.api_proxy is not None:
-        run.status.api_server_address = external_endpoint.find_service_address(service)
-    facts = replace(
-        run.plan.certificate_facts,
-        service_address=run.objects.get_service_address(service),
-        dialed_host=external_endpoint.find_dialed_host(run.external, run.plan_input.spec.targets),
-    )
-    run.plan = replace(run.plan, certificate_facts=facts)
-    return DONE
-
-
-async def _find_external_address(run: PhaseRun, service: Object) -> ApiAddress | None:
-    spec, proxy = run.plan_input.spec, run.context.settings.api_proxy
-    if proxy is not None and run.host.accepted:
-        return external_endpoint.build_proxy_address(
-            run.host.accepted, proxy, wanted=spec.endpoint, targets=spec.targets
-        )
-    wanted = external_endpoint.NO_ENDPOINT if run.host.is_refused else spec.endpoint
-    is_by_node = service["spec"].get("type") == "NodePort"
-    has_name = bool(wanted.hostname)
-    nodes = await _list_nodes(run) if is_by_node and not has_name else []
-    return external_endpoint.find_external_address(
-        service,
-        internal=certificates.build_internal_address(run.plan),
-        server_name=f"{run.plan.api_service}.{run.plan.certificate_facts.root}",
-        nodes=nodes,
-        known=(run.body.get("status") or {}).get("endpoint", ""),
-        wanted=wanted,
-    )
 
 
 async def _issue_certificates(run: PhaseRun) -> PhaseResult:
@@ -443,19 +355,6 @@ async def _probe_enforcement(run: PhaseRun) -> PhaseResult:
     return DONE
 
 
-async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
-    if run.external is None:
-        return PhaseWaiting(
-            condition=wellknown.READY,
-            reason="EndpointPending",
-            message=f"Waiting for an external address of the Service {run.plan.api_service}"
-            f" ({run.plan.service_type}).",
-            retry_after=_ENDPOINT_RETRY_SECONDS,
-        )
-    run.status.endpoint = run.external.server
-    return DONE
-
-
 async def _write_kubeconfig_secrets(run: PhaseRun) -> PhaseResult:
     """Write the admin kubeconfig beside the VirtualCluster, in the forms that the spec names."""
     spec, secret = run.plan_input.spec, f"{inventory.ADMIN}-kubeconfig"
@@ -491,7 +390,7 @@ PHASES = (
     Phase("HoldRestore", wellknown.READY, _hold_restore),
     Phase("HoldSleep", wellknown.READY, _hold_sleep),
     Phase("FetchClusterVersion", wellknown.READY, _fetch_plan_input),
-    Phase("DecideHostname", wellknown.HOSTNAME_ACCEPTED, _decide_hostname),
+    Phase("DecideHostname", wellknown.HOSTNAME_ACCEPTED, network_phases.decide_hostname),
     Phase("CheckPlan", wellknown.READY, _check_plan),
     Phase("CheckVersionSkew", wellknown.READY, _check_version_skew),
     Phase("DryRunBundles", wellknown.READY, _dry_run_bundles),
@@ -501,8 +400,8 @@ PHASES = (
     Phase("PlanDns", wellknown.READY, _plan_dns),
     Phase("BuildPlan", wellknown.READY, _build_plan),
     Phase("CheckEtcdMembers", wellknown.READY, _check_etcd_members),
-    Phase("WriteNetworkPolicies", wellknown.READY, _write_network_policies),
-    Phase("WriteServices", wellknown.READY, _write_services),
+    Phase("WriteNetworkPolicies", wellknown.READY, network_phases.write_network_policies),
+    Phase("WriteServices", wellknown.READY, network_phases.write_services),
     Phase("IssueCertificates", wellknown.CERTIFICATES_READY, _issue_certificates),
     Phase("PlanAuthentication", wellknown.AUTHENTICATION_READY, _plan_authentication),
     Phase("AdmitChange", wellknown.READY, _admit_change),
@@ -517,7 +416,7 @@ PHASES = (
     Phase("ReportAuthentication", wellknown.AUTHENTICATION_READY, _report_authentication),
     Phase("ReconcileMetricsApi", wellknown.METRICS_READY, _reconcile_metrics_api),
     Phase("ProbeEnforcement", wellknown.READY, _probe_enforcement),
-    Phase("PublishEndpoint", wellknown.READY, _publish_endpoint),
+    Phase("PublishEndpoint", wellknown.READY, network_phases.publish_endpoint),
     Phase("WriteKubeconfigSecrets", wellknown.KUBECONFIG_SECRETS_READY, _write_kubeconfig_secrets),
     # The last one, because it needs all others to be done.
     Phase("SettleRotations", wellknown.READY, _settle_rotations),

@@ -114,6 +114,19 @@ def start(stateful_set: Object, folder: Path, **changes: str) -> ProgramProcess:
     return ProgramProcess([str(program), *words], folder / f"{name}.log")
 
 
+def build_etcd_flags(data: Path, client: str, peer: str) -> dict[str, str]:
+    """Return the flags of one etcd on loopback: its folder, and its URLs for clients and peers."""
+    return {
+        "data-dir": str(data),
+        "listen-client-urls": client,
+        "advertise-client-urls": client,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": f"etcd-0={peer}",
+        "listen-metrics-urls": f"http://127.0.0.1:{free_port()}",
+    }
+
+
 @contextlib.asynccontextmanager
 async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIterator[HostTenant]:
     await stage.bring_up(cluster)
@@ -126,15 +139,7 @@ async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIt
         await materialise(stage, root, stateful_set, folder / name)
     etcd_port, peer_port, api_port = free_port(), free_port(), free_port()
     client, peer = f"https://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{peer_port}"
-    etcd = {
-        "data-dir": str(folder / "data"),
-        "listen-client-urls": client,
-        "advertise-client-urls": client,
-        "listen-peer-urls": peer,
-        "initial-advertise-peer-urls": peer,
-        "initial-cluster": f"etcd-0={peer}",
-        "listen-metrics-urls": f"http://127.0.0.1:{free_port()}",
-    }
+    etcd = build_etcd_flags(folder / "data", client, peer)
     processes = [start(sets["etcd"], folder / "etcd", **etcd)]
     api = {
         "bind-address": "127.0.0.1",

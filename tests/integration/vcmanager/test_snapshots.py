@@ -22,7 +22,7 @@ import pytest
 from kubeio import Object
 from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage
-from tests.integration.vcmanager.hosted_control_plane import materialise, start
+from tests.integration.vcmanager.hosted_control_plane import build_etcd_flags, materialise, start
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
 from vcmanager.pki import inventory
@@ -231,15 +231,7 @@ async def store(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[HostStore]
     await materialise(stage, stage.root(cluster), etcd, tmp_path / "etcd")
     port, peer = free_port(), f"https://127.0.0.1:{free_port()}"
     client = f"https://127.0.0.1:{port}"
-    flags = {
-        "data-dir": str(tmp_path / "volume/data"),
-        "listen-client-urls": client,
-        "advertise-client-urls": client,
-        "listen-peer-urls": peer,
-        "initial-advertise-peer-urls": peer,
-        "initial-cluster": f"etcd-0={peer}",
-        "listen-metrics-urls": f"http://127.0.0.1:{free_port()}",
-    }
+    flags = build_etcd_flags(tmp_path / "volume/data", client, peer)
     (tmp_path / "volume").mkdir()
     found = HostStore(
         stage=stage,

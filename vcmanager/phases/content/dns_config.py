@@ -39,7 +39,7 @@ async def plan_forwarding(
         )
         _set_condition(report, NOT_MANAGED, message)
         return NO_FORWARDING
-    policy = await policies.fetch_policy(means, wish.spec)
+    policy = await policies.fetch_policy(means.super_client, wish.spec)
     if policy is None:
         message = "spec.dnsConfig: the TenantPolicy is missing or invalid. Correct it."
         _set_condition(report, REFUSED, message)

@@ -28,21 +28,35 @@ async def record(
     metadata = regarding["metadata"]
     text = f"{metadata.get('uid', '')} {reason} {message}"
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
-    namespace, stamp = metadata["namespace"], conditions.format_time(means.now())
-    event = {
+    involved = {
+        "apiVersion": "v1",
+        "kind": regarding["kind"],
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "uid": metadata.get("uid", ""),
+    }
+    event = build_event(
+        f"{metadata['name'][:_MAX_NAME_LENGTH]}.{digest}",
+        involved,
+        reason=reason,
+        message=message,
+        stamp=conditions.format_time(means.now()),
+    )
+    try:
+        await client.create(EVENTS, event, field_manager=wellknown.MANAGER)
+    except errors.AlreadyExists:
+        return
+    except errors.KubeError as problem:
+        _log.info("tenant.event_dropped", reason=reason, problem=str(problem))
+
+
+def build_event(name: str, involved: Object, *, reason: str, message: str, stamp: str) -> Object:
+    """Return a Warning of vc-manager about an object of the tenant. `stamp` is its time."""
+    return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {
-            "name": f"{metadata['name'][:_MAX_NAME_LENGTH]}.{digest}",
-            "namespace": namespace,
-        },
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": regarding["kind"],
-            "name": metadata["name"],
-            "namespace": namespace,
-            "uid": metadata.get("uid", ""),
-        },
+        "metadata": {"name": name, "namespace": involved["namespace"]},
+        "involvedObject": involved,
         "type": "Warning",
         "reason": reason,
         "message": message,
@@ -51,9 +65,3 @@ async def record(
         "lastTimestamp": stamp,
         "count": 1,
     }
-    try:
-        await client.create(EVENTS, event, field_manager=wellknown.MANAGER)
-    except errors.AlreadyExists:
-        return
-    except errors.KubeError as problem:
-        _log.info("tenant.event_dropped", reason=reason, problem=str(problem))

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenancy import wellknown
+from tenancy import ownership, wellknown
 from tenancy.access.specs import KubeconfigFormat
 from tenancy.ownership import Tenant
-from tenancy.resources import VIRTUAL_CLUSTERS
 from vcmanager.pki import bundles
 from vcmanager.plan.pki_secrets import ApiAddress
 
@@ -45,12 +44,6 @@ def build_name(tenant: Tenant, form: KubeconfigFormat) -> str:
 def build_secret(tenant: Tenant, form: KubeconfigFormat, parts: KubeconfigParts) -> Manifest:
     """Return the Secret of a form. Raises ValueError if the kubeconfig has no certificate."""
     kind, labels, data = _BUILDERS[form](tenant, parts)
-    reference = {
-        "apiVersion": VIRTUAL_CLUSTERS.api_version,
-        "kind": VIRTUAL_CLUSTERS.kind,
-        "name": tenant.name,
-        "uid": tenant.uid,
-    }
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -58,7 +51,7 @@ def build_secret(tenant: Tenant, form: KubeconfigFormat, parts: KubeconfigParts)
             "name": build_name(tenant, form),
             "namespace": tenant.namespace,
             "labels": {**labels, wellknown.KUBECONFIG_SECRETS: tenant.uid},
-            "ownerReferences": [reference],
+            "ownerReferences": [ownership.build_owner_reference(tenant)],
         },
         "type": kind,
         "data": {key: bundles.encode_base64(value) for key, value in data.items()},
@@ -68,9 +61,9 @@ def build_secret(tenant: Tenant, form: KubeconfigFormat, parts: KubeconfigParts)
 def is_own(secret: Mapping[str, Any], tenant: Tenant) -> bool:
     """Return whether a Secret was written for this VirtualCluster."""
     metadata = secret["metadata"]
-    owners = [each.get("uid") for each in metadata.get("ownerReferences") or ()]
     labels = metadata.get("labels") or {}
-    return owners == [tenant.uid] and labels.get(wellknown.KUBECONFIG_SECRETS) == tenant.uid
+    is_marked = labels.get(wellknown.KUBECONFIG_SECRETS) == tenant.uid
+    return is_marked and ownership.is_only_owner(metadata, tenant)
 
 
 _Parts = tuple[str, dict[str, str], dict[str, bytes]]

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from tenancy import conditions, wellknown
+from tenancy import conditions, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import CLUSTER_PROFILES, VIRTUAL_CLUSTERS
+from tenancy.resources import CLUSTER_PROFILES
 
 Manifest = dict[str, Any]
 
@@ -30,12 +30,6 @@ _MAX_PROPERTY_LENGTH = 1024
 
 def build_profile(tenant: Tenant, cluster_manager: str) -> Manifest:
     """Return the ClusterProfile without its status. It is deleted with the VirtualCluster."""
-    reference = {
-        "apiVersion": VIRTUAL_CLUSTERS.api_version,
-        "kind": VIRTUAL_CLUSTERS.kind,
-        "name": tenant.name,
-        "uid": tenant.uid,
-    }
     return {
         "apiVersion": CLUSTER_PROFILES.api_version,
         "kind": CLUSTER_PROFILES.kind,
@@ -43,7 +37,7 @@ def build_profile(tenant: Tenant, cluster_manager: str) -> Manifest:
             "name": tenant.name,
             "namespace": tenant.namespace,
             "labels": {CLUSTER_MANAGER_LABEL: cluster_manager},
-            "ownerReferences": [reference],
+            "ownerReferences": [ownership.build_owner_reference(tenant)],
         },
         "spec": {
             "displayName": f"{tenant.namespace}/{tenant.name}",
@@ -54,8 +48,7 @@ def build_profile(tenant: Tenant, cluster_manager: str) -> Manifest:
 
 def is_own(profile: Mapping[str, Any], tenant: Tenant) -> bool:
     """Return whether a ClusterProfile belongs to this VirtualCluster."""
-    owners = profile["metadata"].get("ownerReferences") or ()
-    return [each.get("uid") for each in owners] == [tenant.uid]
+    return ownership.is_only_owner(profile["metadata"], tenant)
 
 
 def get_cluster_manager(profile: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from kubeio.api.client import Client
 from kubeio.controller.worker import RequeueAfter
 from tenancy import conditions, deletion, wellknown
 from tenancy.resources import EVENTS, VIRTUAL_CLUSTERS
+from vcmanager.phases.content import tenant_recorder
 from vcmanager.runtime import activity
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.status import ReconcileStatus
@@ -159,25 +160,19 @@ async def announce_expiry(means: ReconcileContext, tenant_client: Client, body: 
         return
     moment = conditions.format_time(expires)
     digest = hashlib.sha256(moment.encode()).hexdigest()[:16]
-    stamp = conditions.format_time(now)
-    event = {
+    involved = {
         "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"tenant-expiry.{digest}", "namespace": _TENANT_EVENT_NAMESPACE},
-        "involvedObject": {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "name": _TENANT_EVENT_NAMESPACE,
-            "namespace": _TENANT_EVENT_NAMESPACE,
-        },
-        "type": "Warning",
-        "reason": EXPIRES_SOON,
-        "message": _describe_expiry(moment),
-        "source": {"component": wellknown.MANAGER},
-        "firstTimestamp": stamp,
-        "lastTimestamp": stamp,
-        "count": 1,
+        "kind": "Namespace",
+        "name": _TENANT_EVENT_NAMESPACE,
+        "namespace": _TENANT_EVENT_NAMESPACE,
     }
+    event = tenant_recorder.build_event(
+        f"tenant-expiry.{digest}",
+        involved,
+        reason=EXPIRES_SOON,
+        message=_describe_expiry(moment),
+        stamp=conditions.format_time(now),
+    )
     try:
         await tenant_client.create(EVENTS, event, field_manager=wellknown.MANAGER)
     except errors.AlreadyExists:

@@ -35,7 +35,7 @@ from vcmanager.pki import inventory
 from vcmanager.plan import control_plane, external_endpoint
 from vcmanager.plan.pki_secrets import ApiAddress
 from vcmanager.plan.service_cidrs import ServiceRange
-from vcmanager.reconcilers import virtual_cluster_phases
+from vcmanager.reconcilers import network_phases
 from vcmanager.reconcilers.phase_run import (
     Phase,
     PhaseDone,
@@ -306,7 +306,7 @@ def finished(monkeypatch):
     monkeypatch.setattr(authority_rotation, "advance_rotations", advance_rotations)
     monkeypatch.setattr(certificates, "build_secrets", lambda *_, **__: secrets)
     monkeypatch.setattr(external_endpoint, "find_external_address", lambda *_, **__: address)
-    monkeypatch.setattr(virtual_cluster_phases, "OwnedObjects", FinishedObjects)
+    monkeypatch.setattr(network_phases, "OwnedObjects", FinishedObjects)
     monkeypatch.setattr(startup_order, "is_api_ready", lambda _: True)
     monkeypatch.setattr(tenant_bootstrap, "connect_tenant", connect_tenant)
     monkeypatch.setattr(tenant_bootstrap, "bootstrap_tenant", bootstrap_tenant)
