@@ -18,6 +18,7 @@ from tenancy.resources import NAMESPACES, Resource
 from vcmanager.phases.content import tenant_recorder
 from vcmanager.plan.content import shared_objects
 from vcmanager.plan.content.shared_objects import RESOURCES, ObjectKey
+from vcmanager.runtime import metadata_pages
 from vcmanager.runtime.content_sources import ContentSource
 from vcmanager.runtime.context import ReconcileContext
 
@@ -26,6 +27,8 @@ SHARED_NAME_TAKEN = "SharedNameTaken"
 SHARED_OBJECT_REVERTED = "SharedObjectReverted"
 """Reason of the Event about an edit of a shared object."""
 _PAGE_SIZE = 100
+_MAX_PAGES = 500
+"""Pages of one list. A tenant with 50,000 namespaces or shared objects gets a condition."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -115,9 +118,9 @@ async def _list_source(means: ReconcileContext, rule: SharedObjects) -> list[Obj
 async def _fetch_namespaces(client: Client) -> dict[str, Mapping[str, str]]:
     """Return the labels of the tenant's namespaces that do not end."""
     return {
-        each["metadata"]["name"]: each["metadata"].get("labels") or {}
-        async for each in _iterate_pages(client, NAMESPACES)
-        if not each["metadata"].get("deletionTimestamp")
+        metadata["name"]: metadata.get("labels") or {}
+        async for metadata in _iterate(client, NAMESPACES)
+        if not metadata.get("deletionTimestamp")
     }
 
 
@@ -125,29 +128,17 @@ async def _list_live(client: Client) -> dict[ObjectKey, Mapping[str, Any]]:
     """Return the metadata of the shared objects in the tenant."""
     found: dict[ObjectKey, Mapping[str, Any]] = {}
     for kind, resource in RESOURCES.items():
-        async for each in _iterate_pages(client, resource, f"{wellknown.SHARED}=true"):
-            metadata = each["metadata"]
+        async for metadata in _iterate(client, resource, f"{wellknown.SHARED}=true"):
             found[kind, metadata["namespace"], metadata["name"]] = metadata
     return found
 
 
-async def _iterate_pages(
+def _iterate(
     client: Client, resource: Resource, selector: str = ""
-) -> AsyncIterator[Object]:
-    token = ""
-    while True:
-        page = await client.list(
-            resource,
-            label_selector=selector,
-            limit=_PAGE_SIZE,
-            continue_token=token,
-            metadata_only=True,
-        )
-        for each in page.get("items") or ():
-            yield each
-        token = (page.get("metadata") or {}).get("continue") or ""
-        if not token:
-            return
+) -> AsyncIterator[Mapping[str, Any]]:
+    return metadata_pages.iterate_metadata(
+        client, resource, page_size=_PAGE_SIZE, max_pages=_MAX_PAGES, label_selector=selector
+    )
 
 
 async def _write(

@@ -9,6 +9,8 @@ from datetime import datetime
 from kubeio import errors
 from kubeio.api.client import Client
 from tenancy.resources import SECRETS
+from vcmanager.runtime import metadata_pages
+from vcmanager.runtime.metadata_pages import TooManyPagesError
 
 _TYPE_SELECTOR = "type=kubernetes.io/service-account-token"
 _LAST_USED = "kubernetes.io/legacy-token-last-used"
@@ -30,28 +32,25 @@ async def find_hold(tenant_client: Client | None, settled: datetime | None) -> s
     if tenant_client is None or settled is None:
         return "the API of the tenant is not ready, so its token Secrets cannot be listed"
     old: list[str] = []
-    token = ""
+    listed = metadata_pages.iterate_metadata(
+        tenant_client,
+        SECRETS,
+        page_size=_PAGE_SIZE,
+        max_pages=_MAX_PAGES,
+        field_selector=_TYPE_SELECTOR,
+    )
     try:
-        for _ in range(_MAX_PAGES):
-            page = await tenant_client.list(
-                SECRETS,
-                field_selector=_TYPE_SELECTOR,
-                limit=_PAGE_SIZE,
-                continue_token=token,
-                metadata_only=True,
-            )
-            for each in page.get("items") or ():
-                metadata = each["metadata"]
-                if datetime.fromisoformat(metadata["creationTimestamp"]) <= settled:
-                    used = (metadata.get("labels") or {}).get(_LAST_USED)
-                    last = f"last used on {used}" if used else "never seen in use"
-                    old.append(f"{metadata['namespace']}/{metadata['name']} ({last})")
-            token = (page.get("metadata") or {}).get("continue") or ""
-            if not token:
-                return _describe(old)
+        async for metadata in listed:
+            if datetime.fromisoformat(metadata["creationTimestamp"]) <= settled:
+                used = (metadata.get("labels") or {}).get(_LAST_USED)
+                last = f"last used on {used}" if used else "never seen in use"
+                old.append(f"{metadata['namespace']}/{metadata['name']} ({last})")
+    except TooManyPagesError:
+        more = f"the tenant has more than {_PAGE_SIZE * _MAX_PAGES} token Secrets"
+        return _describe(old) or more
     except errors.KubeError as problem:
         return f"the token Secrets of the tenant cannot be listed ({problem})"[:_MAX_LENGTH]
-    return _describe(old) or f"the tenant has more than {_PAGE_SIZE * _MAX_PAGES} token Secrets"
+    return _describe(old)
 
 
 def _describe(old: list[str]) -> str:
