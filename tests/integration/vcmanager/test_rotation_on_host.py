@@ -143,6 +143,7 @@ class HostPlane:
             "secure-port": str(self.ports[name]),
             "etcd-servers": client,
             "endpoint-reconciler-type": "none",
+            "shutdown-delay-duration": "0s",  # the asker leaves out who ends
         }
 
 
