@@ -22,7 +22,7 @@ from tests.integration.vcmanager.hosted_control_plane import HostTenant, materia
 from tests.integration.vcmanager.test_rotation import request, stage_of
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
-from vcmanager.pki import rotated_secrets, rotation
+from vcmanager.pki import inventory, rotated_secrets, rotation
 from vcmanager.pki.rotation import RotationWaits
 from vcmanager.plan import tenant_objects
 
@@ -234,6 +234,7 @@ async def test_no_request_fails_while_all_authorities_rotate(
     names = tuple(rotated_secrets.ROTATED_SECRETS)
     waits = {name: RotationWaits(trust=_WAIT, drop=_WAIT) for name in rotation.WAITS}
     monkeypatch.setattr(rotation, "WAITS", waits)
+    monkeypatch.setattr(rotation, "PROPAGATION", _WAIT)
     cluster = await stage.declare(dns="none")
     await stage.bring_up(cluster)
     stages: set[str] = set()
@@ -242,6 +243,8 @@ async def test_no_request_fails_while_all_authorities_rotate(
         await asker.learn()
         asking = asyncio.ensure_future(asker.run(stop))
         await request(stage, cluster, *names)
+        # Without that, the handed-out kubeconfig holds its authority for a year.
+        await request(stage, cluster, inventory.CLIENT, force=True)
         for _ in range(400):
             # The pods get their files, and are ready, before the manager sees that.
             await stage.work(cluster)
@@ -256,6 +259,8 @@ async def test_no_request_fails_while_all_authorities_rotate(
             if all(state.stage == "stable" and state.requested for state in states):
                 break
             await asyncio.sleep(0.1)
+        else:
+            raise AssertionError(f"not all became stable: {dict(zip(names, states, strict=True))}")
         await stage.work(cluster)
         await plane.update()
         await asyncio.sleep(3)
