@@ -21,11 +21,12 @@ from typing import Any
 
 import uvloop
 
-from bench import agent_stage, rig, shipped
-from bench.agent_memory import memory
-from bench.agent_runs import ECHO, SHAPES, execs, execs_in_a_row, floods, logs, prepare
-from bench.figures import RunSpread, ratios, spread
-from bench.report import cell
+from bench.agents import stage as agent_stage
+from bench.agents.memory import memory
+from bench.agents.runs import ECHO, SHAPES, execs, execs_in_a_row, floods, logs, prepare
+from bench.programs import image_python, super_cluster
+from bench.reports.report import cell
+from bench.reports.statistics import RunSpread, ratios, spread
 from tools.testbed.cluster import ClusterHandle
 
 GOAL_SHARE = {1: 0.95, 10: 0.75}
@@ -192,7 +193,7 @@ async def _calls(stage: agent_stage.AgentStage, asked: argparse.Namespace) -> di
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
     """Set everything up, measure, and take it down."""
-    results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine()}
+    results: dict[str, Any] = {"noise": {"before": super_cluster.noise()}, **image_python.machine()}
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         agent_stage.running(ClusterHandle(asked.cluster), Path(folder)) as stage,
@@ -202,7 +203,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
             results["logs"] = logs(stage, rounds=asked.rounds, streams=asked.streams)
         os.sync()  # or the logs go to the disk while commands are timed
         results |= uvloop.run(_calls(stage, asked))
-    results["noise"]["after"] = rig.noise()
+    results["noise"]["after"] = super_cluster.noise()
     return results
 
 
@@ -233,7 +234,7 @@ def main() -> int:
     asked = parser.parse_args()
     results = measure(asked)
     print("\n" + table(results))
-    rig.write("-".join(("agent", *(asked.only if asked.only != PARTS else ()))), results)
+    super_cluster.write("-".join(("agent", *(asked.only if asked.only != PARTS else ()))), results)
     return 0
 
 

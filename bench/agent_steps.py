@@ -25,12 +25,13 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from bench import agent_stage, rig, shipped
-from bench.agent_runs import command, pause, prepare
-from bench.execs import run
-from bench.figures import RunSpread, spread, summary
-from bench.report import cell
-from bench.tracing import NoTracingError, ProcessEvent, traced
+from bench.agents import stage as agent_stage
+from bench.agents.execs import run
+from bench.agents.runs import command, pause, prepare
+from bench.agents.tracing import NoTracingError, ProcessEvent, traced
+from bench.programs import image_python, super_cluster
+from bench.reports.report import cell
+from bench.reports.statistics import RunSpread, spread, summary
 from tools.testbed.cluster import ClusterHandle
 
 WORDS = ("true",)
@@ -138,7 +139,11 @@ def measure(cluster: str, *, turns: int, pairs: int) -> dict[str, Any]:
     """Start everything, measure, and stop everything. Raises NoTracingError."""
     with traced():
         pass  # otherwise the error would come after minutes
-    results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine(), "turns": []}
+    results: dict[str, Any] = {
+        "noise": {"before": super_cluster.noise()},
+        **image_python.machine(),
+        "turns": [],
+    }
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         agent_stage.running(ClusterHandle(cluster), Path(folder)) as stage,
@@ -147,7 +152,7 @@ def measure(cluster: str, *, turns: int, pairs: int) -> dict[str, Any]:
         for number in range(1, turns + 1):
             results["turns"].append(uvloop.run(turn(stage, pairs)))
             print(f"turn {number} of {turns}", flush=True)
-    results["noise"]["after"] = rig.noise()
+    results["noise"]["after"] = super_cluster.noise()
     return results
 
 
@@ -165,7 +170,7 @@ def main() -> int:
     except NoTracingError as error:
         raise SystemExit(str(error)) from error
     print("\n" + "\n".join(lines(results["turns"])))
-    rig.write("agent-steps", results)
+    super_cluster.write("agent-steps", results)
     return 0
 
 

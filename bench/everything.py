@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import shipped
-from bench.rig import RESULTS, ROOT
+from bench.programs import image_python
+from bench.programs.super_cluster import RESULTS, ROOT
 
 MINUTES = 60
 """All steps together, on a quiet machine with two cores."""
@@ -242,9 +242,9 @@ def main() -> int:
     if asked.small and "BENCH_RESULTS" not in os.environ:
         into = Path(tempfile.mkdtemp(prefix="bench-small-"))
     if asked.go_on:
-        commit = shipped.commit()
+        commit = image_python.commit()
         steps = [step for step in steps if not step.is_finished(into, commit)]
-    shipped.make()
+    image_python.make()
     found = run(steps, minutes=asked.minutes, small=asked.small, into=into)
     print(f"{len(steps) - len(found)} of {len(steps)} done, results in {into}")
     for name, told in found.items():

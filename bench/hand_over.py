@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import manager_pairs, rig, shipped
-from bench.figures import spread
+from bench.programs import image_python, manager_pairs, super_cluster
+from bench.reports.statistics import spread
 from tests.chaos.processes.drills import DrillOptions
 from tests.chaos.processes.run import GOAL, run
 
@@ -42,7 +42,11 @@ def main() -> int:
     successor.
     """
     asked = arguments()
-    about = {"noise": rig.noise(), **shipped.machine(), "python": shipped.here()}
+    about = {
+        "noise": super_cluster.noise(),
+        **image_python.machine(),
+        "python": image_python.here(),
+    }
     measure = _managers if asked.component == "manager" else _syncers
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         runs = measure(Path(name), asked)
@@ -53,7 +57,7 @@ def main() -> int:
     print(f"{asked.component}: {found.median:.1f} s, {found.low:.1f} to {found.high:.1f}")
     results = {**about, "asked": vars(asked), "goal_s": GOAL}
     results |= {"spread": found.as_dict(), "runs": {asked.component: runs}}
-    rig.write(REPORTS[asked.component], results)
+    super_cluster.write(REPORTS[asked.component], results)
     return 1 if any(each.get("made_twice") for each in runs) else 0
 
 

@@ -16,14 +16,17 @@ from typing import Any
 
 import uvloop
 
-from bench import memory_profiles, memory_stage, plots, report, rig, shipped
-from bench.syncers import INSIDE, OURS, SyncerLauncher
+from bench.memory import profiles
+from bench.memory import stage as memory_stage
+from bench.programs import image_python, super_cluster
+from bench.programs.syncers import INSIDE, OURS, SyncerLauncher
+from bench.reports import plots, report
 from tests.support.load_shapes import SHAPES
 
 
 async def measure(asked: argparse.Namespace) -> dict[str, Any]:
     """Measure the profiles `repeat` times, each time with new processes."""
-    results: dict[str, Any] = {"noise": rig.noise(), **shipped.machine()}
+    results: dict[str, Any] = {"noise": super_cluster.noise(), **image_python.machine()}
     runs: dict[str, list[dict[str, Any]]] = {}
     for number in range(asked.repeat):
         for profile, found in (await _once(asked)).items():
@@ -48,7 +51,7 @@ async def _once(asked: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
             token_seconds=asked.token_seconds,
         ) as stage:
             try:
-                return await memory_profiles.run(stage, syncer, asked)
+                return await profiles.run(stage, syncer, asked)
             except BaseException:
                 log = folder / "syncer.log"
                 if log.exists():
@@ -58,9 +61,9 @@ async def _once(asked: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
 
 def _profiles(text: str) -> list[str]:
     """Read a list of profiles."""
-    found = list(memory_profiles.PROFILES) if text == "all" else text.split(",")
+    found = list(profiles.PROFILES) if text == "all" else text.split(",")
     for name in found:
-        if name not in memory_profiles.PROFILES:
+        if name not in profiles.PROFILES:
             raise argparse.ArgumentTypeError(f"there is no profile {name!r}. See --help")
     return found
 
@@ -75,7 +78,7 @@ def _some(text: str) -> int:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
-        description=f"{__doc__}\nprofiles (or `all`):\n{memory_profiles.explained()}",
+        description=f"{__doc__}\nprofiles (or `all`):\n{profiles.explained()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -111,7 +114,11 @@ def arguments() -> argparse.Namespace:
     add("--calm-rate", type=float, default=20.0, help="pods per second during the resync")
     add("--storm-rate", type=float, default=500.0, help="statuses of greedy pods per second")
     add("--token-seconds", type=float, default=0.0, help="lifetime of a token (0: as requested)")
-    add("--syncer", default=OURS, help="command of the syncer to measure (see bench/syncers.py)")
+    add(
+        "--syncer",
+        default=OURS,
+        help="command of the syncer to measure (see bench/programs/syncers.py)",
+    )
     add("--pid", type=Path, help="file into which that command writes the process to measure")
     add("--inside", action="store_true", help="ours with a ticker and a sampler (not for speed)")
     asked = parser.parse_args()
@@ -132,10 +139,10 @@ def main() -> int:
     results["asked"] = shown | {"profile": "+".join(asked.profile)}
     sys.stdout.write(report.table(results) + "\n")
     inside = ["inside"] if asked.inside else []
-    word = "all" if len(asked.profile) == len(memory_profiles.PROFILES) else "-".join(asked.profile)
+    word = "all" if len(asked.profile) == len(profiles.PROFILES) else "-".join(asked.profile)
     size = f"{asked.tenants}x{asked.pods}"
     name = "-".join(["memory", word, asked.shape, size, *inside])
-    rig.write(name, results)
+    super_cluster.write(name, results)
     plots.write(name, results)
     return 0
 

@@ -14,8 +14,11 @@ from typing import Any
 
 import uvloop
 
-from bench import arena, plots, profiles, report, rig, shipped, sightings, stage, ways
-from bench.syncers import INSIDE, OURS, SyncerLauncher
+from bench.lifecycle import clusters, observations, paths, profiles
+from bench.lifecycle import stage as arena
+from bench.programs import image_python, super_cluster
+from bench.programs.syncers import INSIDE, OURS, SyncerLauncher
+from bench.reports import plots, report
 from tests.support.load_shapes import SHAPES
 
 _SEEN = ("Pod", "ConfigMap", "Secret")
@@ -23,12 +26,12 @@ _SEEN = ("Pod", "ConfigMap", "Secret")
 
 async def measure(asked: argparse.Namespace) -> None:
     """Set everything up, measure one profile after the other, and take it down."""
-    about = {"noise": rig.noise(), **shipped.machine()}
+    about = {"noise": super_cluster.noise(), **image_python.machine()}
     syncer = SyncerLauncher(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         async with (
-            stage.running(
+            clusters.running(
                 folder,
                 tenants=asked.tenants,
                 shape=SHAPES[asked.shape],
@@ -38,7 +41,7 @@ async def measure(asked: argparse.Namespace) -> None:
                 scheduler=asked.scheduler,
                 gogc=asked.gogc,
             ) as on,
-            sightings.observing(on.clusters(), _seen(asked.profile), folder) as observer,
+            observations.observing(on.clusters(), _seen(asked.profile), folder) as observer,
             arena.opened(on, syncer, observer) as found,
         ):
             for profile in asked.profile:
@@ -58,7 +61,7 @@ def _tell(profile: str, asked: argparse.Namespace, results: dict[str, Any]) -> N
     sys.stdout.flush()
     words = [word for word in ("audit", "inside") if getattr(asked, word)]
     name = "-".join(["pods", profile, asked.shape, *words, *filter(None, [asked.label])])
-    rig.write(name, results)
+    super_cluster.write(name, results)
     plots.write(name, results)
 
 
@@ -79,7 +82,7 @@ def _names(text: str) -> list[str]:
 def _ways(text: str) -> str:
     """Check a list of ways."""
     try:
-        ways.named(text)
+        paths.named(text)
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from problem
     return text
@@ -105,9 +108,16 @@ def arguments() -> argparse.Namespace:
     add("--on", type=int, default=0, help="tenants that have pods (0: all)")
     add("--gogc", default="100", help="for etcd and API servers: more memory, less work")
     add(
-        "--ways", default=",".join(ways.WAYS), type=_ways, help="which to run (twice for the noise)"
+        "--ways",
+        default=",".join(paths.WAYS),
+        type=_ways,
+        help="which to run (twice for the noise)",
     )
-    add("--syncer", default=OURS, help="command of the syncer to measure (see bench/syncers.py)")
+    add(
+        "--syncer",
+        default=OURS,
+        help="command of the syncer to measure (see bench/programs/syncers.py)",
+    )
     add("--pid", type=Path, help="file into which that command writes the process to measure")
     add("--inside", action="store_true", help="ours with a ticker and a sampler (not for speed)")
     add("--label", default="", help="ends the names of the reports, beside others of a profile")

@@ -14,8 +14,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import rig, shipped
-from bench.rig import MIB, PodMemory, SuperKubectl, create, create_at_once, root_of, tenants
+from bench.programs import image_python, super_cluster
+from bench.programs.super_cluster import (
+    MIB,
+    PodMemory,
+    SuperKubectl,
+    create,
+    create_at_once,
+    root_of,
+    tenants,
+)
 
 _BETWEEN = 10.0  # seconds in which what a deleted tenant left comes to rest
 _TOLD = 12.0  # seconds until a kubelet has looked at its pods' processor time again
@@ -99,7 +107,7 @@ def alone(
 
 def measure(cluster: SuperKubectl, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the whole measurement and return its figures."""
-    results: dict[str, Any] = {"noise": rig.noise(), **shipped.machine()}
+    results: dict[str, Any] = {"noise": super_cluster.noise(), **image_python.machine()}
     with tempfile.TemporaryDirectory() as folder, tenants(cluster) as made:
         version = arguments.cluster_version
         results["alone"] = alone(cluster, version, Path(folder), arguments.alone)
@@ -183,7 +191,7 @@ def _spread(what: str, seconds: list[float]) -> str:
 
 def main() -> int:
     """Measure, print, write."""
-    parser = rig.parser(__doc__)
+    parser = super_cluster.parser(__doc__)
     parser.add_argument("--idle", type=float, default=60.0, help="seconds of quiet per sample")
     parser.add_argument(
         "--at-once", type=int, default=10, help="tenants to create together (0: none)"
@@ -192,7 +200,7 @@ def main() -> int:
     arguments = parser.parse_args()
     results = measure(SuperKubectl(arguments.super_kubeconfig, arguments.path), arguments)
     print("\n" + table(results))
-    rig.write("provision", results)
+    super_cluster.write("provision", results)
     return 0
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench import rig, shipped
-from bench.rig import SuperKubectl, create, root_of, tenants
+from bench.programs import image_python, super_cluster
+from bench.programs.super_cluster import SuperKubectl, create, root_of, tenants
 from tools.testbed.cluster import ClusterHandle
 
 OURS = ("vc-manager", "vc-syncer", "vn-agent", "virtual-cluster-syncer")
@@ -153,8 +153,8 @@ def summary(counted: Counter[RequestKind]) -> dict[str, Any]:
 def measure(cluster: SuperKubectl, arguments: argparse.Namespace) -> dict[str, Any]:
     """Make the tenants, let them come to rest, and count."""
     results: dict[str, Any] = {
-        "noise": rig.noise(),
-        **shipped.machine(),
+        "noise": super_cluster.noise(),
+        **image_python.machine(),
         "tenants": arguments.tenants,
         "seconds": arguments.seconds,
     }
@@ -176,13 +176,13 @@ def measure(cluster: SuperKubectl, arguments: argparse.Namespace) -> dict[str, A
 
 def main() -> int:
     """Measure, print, write."""
-    parser = rig.parser(__doc__)
+    parser = super_cluster.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="how long to count")
     parser.add_argument("--rest", type=float, default=60.0, help="seconds of rest before")
     arguments = parser.parse_args()
     results = measure(SuperKubectl(arguments.super_kubeconfig, arguments.path), arguments)
     print("\n" + table(results))
-    rig.write("quiet", results)
+    super_cluster.write("quiet", results)
     return 1 if results["others"] else 0
 
 

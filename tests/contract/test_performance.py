@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from bench import tables
-from bench.report import at
-from bench.tables import KEPT, PAGE, GoalLine
+from bench.reports import tables
+from bench.reports.report import at
+from bench.reports.tables import KEPT, PAGE, GoalLine
 
 
 def test_the_page_has_the_figures_of_the_reports():
     before = PAGE.read_text()
-    assert before == tables.page(before), "run `python -m bench.tables`"
+    assert before == tables.page(before), "run `python -m bench.reports.tables`"
 
 
 def test_another_figure_is_another_page(tmp_path: Path):

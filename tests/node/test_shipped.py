@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from bench import shipped
+from bench.programs import image_python
 from tests.node.conftest import COMPONENTS, SuperClusterAdmin
 
 pytestmark = pytest.mark.node
@@ -22,7 +22,7 @@ for each in distributions():
 def test_what_is_measured_runs_with_the_interpreter_and_libraries_of_the_images(
     super_cluster: SuperClusterAdmin, component: str
 ) -> None:
-    words = [*shipped.python(), "-c", SCRIPT]
+    words = [*image_python.python(), "-c", SCRIPT]
     found = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/")
     words = ["exec", f"deployment/{component}", "--", "/usr/bin/python3", "-c", SCRIPT]
     python, *libraries = super_cluster.kubectl.run("-n", COMPONENTS, *words).splitlines()

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from bench import shipped
+from bench.programs import image_python
 from tests.support.shards import COUNT
 from tools.conformance import images, judge, known, page, run, sides, suite
 from tools.conformance.cases import ConformanceCase, chosen
@@ -91,7 +91,7 @@ def _plan(
         workers=options.workers,
         size=options.batch,
         seconds={**times, **{name: result.seconds for name, result in before.items()}},
-        commit=shipped.commit(),
+        commit=image_python.commit(),
         again=frozenset(again),
     )
 
@@ -115,7 +115,7 @@ def _judge(options: argparse.Namespace) -> int:
         problems += [f"{name}: {problem}" for problem in verdict.problems]
     for problem in problems:
         print(problem)
-    print(f"machine: {_machine()}; commit {shipped.commit() or 'unknown'}")
+    print(f"machine: {_machine()}; commit {image_python.commit() or 'unknown'}")
     return 1 if problems else 0
 
 

@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 import trustme
 
-from bench import agent, downloads, execs, neighbours, strangers
-from bench.agent_runs import in_ms
-from bench.agent_stage import writes
-from bench.doors import ApiEntry
-from bench.downloads import DownloadError
-from bench.execs import ExecError, WebSocketFrames
-from bench.strangers import ConnectionCounts, ConnectionSource
+from bench import agent
+from bench.agents import downloads, execs, open_streams, unknown_clients
+from bench.agents.downloads import DownloadError
+from bench.agents.endpoints import ApiEntry
+from bench.agents.execs import ExecError, WebSocketFrames
+from bench.agents.runs import in_ms
+from bench.agents.stage import writes
+from bench.agents.unknown_clients import ConnectionCounts, ConnectionSource
 from tests.support.eventually import eventually
 from vnagent.protocol import routes
 
@@ -165,14 +166,14 @@ def test_a_log_has_as_many_bytes_as_asked_in_lines_of_one_length(line: int):
 
 
 def test_strangers_come_from_as_many_addresses_as_asked():
-    assert {strangers.source(number, 1) for number in range(100)} == {"127.0.1.1"}
-    many = {strangers.source(number, 600) for number in range(2000)}
+    assert {unknown_clients.source(number, 1) for number in range(100)} == {"127.0.1.1"}
+    many = {unknown_clients.source(number, 600) for number in range(2000)}
     assert len(many) == 600
     assert all(address.startswith("127.0.") for address in many)
 
 
 async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path):
-    kinds = strangers.contexts(tmp_path)
+    kinds = unknown_clients.contexts(tmp_path)
     assert [kind is None for kind in kinds] == [True, False, True, False]
     seen = ConnectionCounts()
 
@@ -180,11 +181,13 @@ async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path
         raise AssertionError("a stranger was let in")
 
     async with served(authority, answers) as port:
-        each = [ConnectionSource(strangers.source(n, 2), kind) for n, kind in enumerate(kinds)]
+        each = [
+            ConnectionSource(unknown_clients.source(n, 2), kind) for n, kind in enumerate(kinds)
+        ]
         each.sort(key=lambda one: one.context is not None)  # those that say nothing stay
         tasks = []
         for number, one in enumerate(each):
-            tasks.append(asyncio.ensure_future(strangers.hold(one, port, seen, 0.01)))
+            tasks.append(asyncio.ensure_future(unknown_clients.hold(one, port, seen, 0.01)))
             await eventually(lambda number=number: seen.made > number)
         async with asyncio.timeout(20):
             while seen.closed < 10:
@@ -201,7 +204,7 @@ async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path
 async def asks_for_more(port: int, tenant: ssl.SSLContext) -> None:
     """Who may have no more streams asks again and again, and is counted."""
     seen: Counter[str] = Counter()
-    asking = asyncio.ensure_future(neighbours.insist(port, tenant, seen))
+    asking = asyncio.ensure_future(open_streams.insist(port, tenant, seen))
     await eventually(lambda: seen["refused_beyond"] >= 2)
     asking.cancel()
     assert not seen["let_in_beyond"]
@@ -220,15 +223,15 @@ async def test_a_neighbours_stream_is_open_until_it_ends(authority, door, tmp_pa
 
     door.certificate.rename(tmp_path / "client.crt")
     door.key.rename(tmp_path / "client.key")
-    tenant = neighbours.context(door.authority, tmp_path)
+    tenant = open_streams.context(door.authority, tmp_path)
     async with served(authority, answers) as port:
         if not status.startswith(b"101"):
             with pytest.raises(ConnectionError, match="429"):
-                await neighbours.forward(port, tenant)
+                await open_streams.forward(port, tenant)
             await asks_for_more(port, tenant)
             over.set()
             return
-        stream = await neighbours.forward(port, tenant)
+        stream = await open_streams.forward(port, tenant)
         await asyncio.sleep(0.05)
         assert not stream.done()
         over.set()

@@ -7,9 +7,9 @@ from time import perf_counter
 
 import pytest
 
-from bench import tracing
 from bench.agent_steps import OWN, STANDING, CommandRun, CommandSteps, lines, rows, steps
-from bench.tracing import NoTracingError, ProcessEvent, read, traced
+from bench.agents import tracing
+from bench.agents.tracing import NoTracingError, ProcessEvent, read, traced
 
 TRACE = """\
 # tracer: nop

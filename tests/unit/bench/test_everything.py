@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench import everything, tables
+from bench import everything
 from bench.everything import MINUTES, STEPS, BenchStep
-from bench.rig import ROOT
+from bench.programs.super_cluster import ROOT
+from bench.reports import tables
 
 QUICK = {"module": "platform", "words": "", "small": ""}
 
@@ -72,8 +73,8 @@ def test_who_goes_on_passes_by_what_is_finished(tmp_path: Path, monkeypatch, cap
     monkeypatch.setattr(everything, "STEPS", (step,))
     monkeypatch.setattr(everything, "RESULTS", tmp_path)
     made: list[bool] = []
-    monkeypatch.setattr(everything.shipped, "commit", lambda: "abc")
-    monkeypatch.setattr(everything.shipped, "make", lambda: made.append(True))
+    monkeypatch.setattr(everything.image_python, "commit", lambda: "abc")
+    monkeypatch.setattr(everything.image_python, "make", lambda: made.append(True))
     report(tmp_path, "one", "abc", 1)
     monkeypatch.setattr(sys, "argv", ["everything", "--go-on"])
     assert everything.main() == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench import provision
-from bench.rig import PodMemory
+from bench.programs.super_cluster import PodMemory
 
 
 class ProvisionedCluster:

@@ -1,0 +1,1 @@
+"""Measurements of the node agent: streams, commands, downloads and its memory."""

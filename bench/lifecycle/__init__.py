@@ -1,0 +1,1 @@
+"""Measurements of pods' lives on real API servers: the load, the observer and the figures."""

@@ -1,0 +1,1 @@
+"""Measurements of the syncer against clusters in memory."""

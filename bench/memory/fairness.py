@@ -1,0 +1,200 @@
+"""Regular tenants beside greedy and hostile ones, against clusters in memory: mutual effects.
+
+Owns the mix and the choice of pods. Regular pods count only if they were created while the pods of
+greedy tenants were being created, or while their statuses changed. Hazard: both loads are made by
+the clusters' own process, which shares its core with the servers.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.memory.measurement import Figures, SyncerRig, late
+from bench.reports.statistics import jain, summary
+
+ENOUGH = 300
+"""Regular pods that have to be made beside the greedy ones: a p99 of fewer is their worst."""
+_STORM_SECONDS = 10.0
+_BEFORE = 1.0
+"""Seconds of a storm before regular pods are made in it."""
+_GREEDY = "greedy-"
+_HOSTILE = "hostile-burst-"
+_LIFE_SECONDS = 2.0
+_SETTLING_SECONDS = 2.0
+"""Time in seconds of hostile acts before the good tenants' pods are created."""
+_SPARE_SECONDS = 3.0
+"""Time in seconds for which the acts outlast the pods when nothing slows them down."""
+
+
+async def measure(ground: SyncerRig) -> list[Figures]:
+    """Regular tenants alone, beside greedy ones' pods made at once, and beside their statuses."""
+    asked = ground.asked
+    regular = range(min(asked.regular, ground.tenants - asked.greedy))
+    greedy = range(ground.tenants - asked.greedy, ground.tenants)
+    pods, rate = len(regular) * asked.regular_pods, asked.regular_rate
+    many, fast = asked.greedy * asked.greedy_pods, asked.greedy_rate
+    await ground.warm_up("first-")
+    alone = await ground.create("alone-", pods, regular, rate)
+    await _away(ground, "alone-")
+    feast = await ground.create("feast-", many, greedy, fast)
+    await _away(ground, "feast-")
+    async with asyncio.TaskGroup() as group:
+        eating = group.create_task(ground.create(_GREEDY, many, greedy, fast))
+        calm = group.create_task(ground.create("beside-", pods, regular, rate))
+    await _away(ground, "beside-")
+    storm, stormed, writes = await _storm(ground, regular, 2 * alone["took_s"])
+    await _away(ground, "stormed-")
+    await _away(ground, _GREEDY)
+    return [
+        felt(alone, calm.result(), eating.result(), feast)
+        | in_storm(alone, stormed, storm, writes_to(writes, _GREEDY))
+    ]
+
+
+async def _away(ground: SyncerRig, prefix: str) -> None:
+    await ground.delete(prefix)
+    await ground.settled()
+
+
+async def _storm(
+    ground: SyncerRig, regular: Sequence[int], seconds: float
+) -> tuple[Figures, Figures, Mapping[str, int]]:
+    """Create regular pods next to statuses. Returns both, and all writes to tenants by object."""
+    asked = ground.asked
+    await ground.stage.tell("tally")
+    async with asyncio.TaskGroup() as group:
+        blowing = group.create_task(
+            ground.stage.tell(
+                "storm",
+                prefix=_GREEDY,
+                per_second=asked.storm_rate,
+                seconds=max(seconds, _STORM_SECONDS),
+            )
+        )
+        await asyncio.sleep(_BEFORE)
+        pods = len(regular) * asked.regular_pods
+        stormed = await ground.create("stormed-", pods, regular, asked.regular_rate)
+    await ground.settled()
+    return blowing.result(), stormed, (await ground.stage.tell("tallied"))["tenant"]
+
+
+def felt(alone: Figures, regular: Figures, greedy: Figures, feast: Figures) -> Figures:
+    """Return the effects of both on each other. `alone` and `feast` are their figures without the
+    other.
+    """
+    found = during(regular, greedy)
+    beside = summary(value for each in found for value in each).as_dict()
+    quiet = late(alone)
+    return {
+        "alone_ready_ms": quiet,
+        "beside_ready_ms": beside,
+        "beside_pods": beside["count"],
+        "regular_s": regular["took_s"],
+        "greedy_s": greedy["took_s"],
+        "greedy_alone_s": feast["took_s"],
+        "greedy_s_to_alone": greedy["took_s"] / feast["took_s"],
+        "jain_beside": jain(_means(found)),
+        "jain_greedy": jain(_means(greedy["late_ms"])),
+        "p99_to_alone": beside["p99"] / quiet["p99"],
+    }
+
+
+def in_storm(alone: Figures, regular: Figures, storm: Figures, writes: int) -> Figures:
+    """Return what the regular ones feel of statuses, and how many of these were written on."""
+    found = during(regular, storm)
+    stormed = summary(value for each in found for value in each).as_dict()
+    return {
+        "stormed_ready_ms": stormed,
+        "stormed_pods": stormed["count"],
+        "storm_changes": storm["changes"],
+        "storm_writes": writes,
+        "jain_stormed": jain(_means(found)),
+        "stormed_p99_to_alone": stormed["p99"] / late(alone)["p99"],
+    }
+
+
+def during(load: Mapping[str, Any], other: Mapping[str, Any]) -> list[list[float]]:
+    """Return how late those pods of a load were that were made while another was under way."""
+    begun, ended = other["begun_at"], other["ended_at"]
+    return [
+        [late for late, at in zip(lates, sent, strict=True) if begun <= at <= ended]
+        for lates, sent in zip(load["late_ms"], load["sent_at"], strict=True)
+    ]
+
+
+def writes_to(writes: Mapping[str, int], prefix: str) -> int:
+    """Return how many writes were to pods whose names begin so."""
+    return sum(
+        number
+        for what, number in writes.items()
+        if what.split(" ")[1].startswith("pods") and what.split(" ")[2].startswith(prefix)
+    )
+
+
+async def measure_hostile(ground: SyncerRig) -> list[Figures]:
+    """Good tenants alone, and beside one with all hostile acts at once."""
+    asked = ground.asked
+    hostile = ground.tenants - 1
+    good = range(min(asked.regular, hostile))
+    pods, rate = len(good) * asked.regular_pods, asked.regular_rate
+    seconds = pods / rate + _SETTLING_SECONDS + _SPARE_SECONDS
+    await ground.warm_up("first-")
+    alone = await ground.create("alone-", pods, good, rate)
+    await ground.delete("alone-")
+    await ground.settled()
+    burst = await ground.create(_HOSTILE, asked.greedy_pods, [hostile], asked.greedy_rate)
+    async with asyncio.TaskGroup() as group:
+        acting = group.create_task(
+            ground.stage.tell(
+                "rage", tenant=hostile, per_second=asked.hostile_rate, seconds=seconds
+            )
+        )
+        storm = group.create_task(
+            ground.stage.tell(
+                "storm", prefix=_HOSTILE, per_second=asked.storm_rate, seconds=seconds
+            )
+        )
+        churn = group.create_task(
+            ground.stage.tell(
+                "churn",
+                prefix="hostile-churn-",
+                tenants=[hostile],
+                per_second=asked.churn_rate,
+                life=_LIFE_SECONDS,
+            )
+        )
+        await asyncio.sleep(_SETTLING_SECONDS)
+        beside = await ground.create("beside-", pods, good, rate)
+        await acting
+        await ground.stage.tell("calm", prefix="hostile-churn-")
+    memory = ground.memory()
+    await ground.delete("beside-")
+    return [
+        felt_beside_hostile(alone, beside, acting.result())
+        | {
+            "acts": acting.result()["acts"],
+            "storm_changes": storm.result()["changes"],
+            "churned": len(churn.result()["names"]),
+            "hostile_burst_s": burst["took_s"],
+            "memory": memory,
+        }
+    ]
+
+
+def felt_beside_hostile(alone: Figures, beside: Figures, acting: Figures) -> Figures:
+    """Return what the good tenants notice of the hostile one."""
+    counted = during(beside, acting)
+    quiet = late(alone)
+    loud = summary(value for each in counted for value in each).as_dict()
+    return {
+        "alone_ready_ms": quiet,
+        "beside_ready_ms": loud,
+        "beside_pods": loud["count"],
+        "jain_beside": jain(_means(counted)),
+        "p50_to_alone": loud["p50"] / quiet["p50"],
+        "p99_to_alone": loud["p99"] / quiet["p99"],
+    }
+
+
+def _means(found: Sequence[Sequence[float]]) -> list[float]:
+    return [sum(each) / len(each) for each in found if each]

@@ -1,0 +1,1 @@
+"""Programs that are measured, and what they use of the machine."""
