@@ -49,9 +49,17 @@ def spoken(peer: ssl.SSLSocket, head: bytes) -> None:
 
 
 def unmasked(peer: ssl.SSLSocket) -> bytes:
-    """Read one short frame of a client's."""
-    _, size, *mask = peer.recv(6)
-    return bytes(byte ^ mask[at % 4] for at, byte in enumerate(peer.recv(size & 0x7F)))
+    """Read one short frame of a client's, which may come in parts."""
+    _, size, *mask = read_exactly(peer, 6)
+    content = read_exactly(peer, size & 0x7F)
+    return bytes(byte ^ mask[at % 4] for at, byte in enumerate(content))
+
+
+def read_exactly(peer: ssl.SSLSocket, count: int) -> bytes:
+    read = b""
+    while len(read) < count and (part := peer.recv(count - len(read))):
+        read += part
+    return read
 
 
 @pytest.mark.parametrize("protocol", [V4, V5])
