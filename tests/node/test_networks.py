@@ -91,7 +91,8 @@ def networks(
     chart.install(super_cluster.cluster, StepPrinter(), values=values)
     super_cluster.kubectl.apply(POLICY)
     both = (tenant_a, tenant_b)
-    nodes = [each.name for each in super_cluster.cluster.topology.nodes][:2]
+    names = [each.name for each in super_cluster.cluster.topology.nodes]
+    nodes = (names[0], names[-1])  # the same one twice where the cluster has one node
     for tenant in both:
         patch = json.dumps({"spec": {"policyRef": {"name": "networks"}}})
         super_cluster.kubectl.run(
