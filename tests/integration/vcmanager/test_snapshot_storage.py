@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from kubeio import Object
-from tenancy import resources, wellknown
+from tenancy import conditions, resources, wellknown
 from tests.integration.vcmanager.test_snapshots import (
     POD_A,
     POD_B,
@@ -28,6 +28,7 @@ from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
 from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.runtime import keys
+from vcmanager.snapshots import snapshot_steps
 
 KEY, SECRET, BUCKET = "vc-access", "vc-secret-0123456789", "tenants"
 CONFIG_MAP = "/registry/configmaps/default/a"
@@ -207,7 +208,7 @@ async def test_a_bucket_that_refuses_is_named_and_the_tenant_unharmed(
         elif fault == "endpoint":
             changes["endpoint"] = f"https://127.0.0.1:{port}"
         snapshot = await store.save(f"refused-{fault}", storage=s3.storage(**changes))
-    [condition] = snapshot["status"]["conditions"]
+    condition = conditions.find_condition(snapshot["status"]["conditions"], snapshot_steps.COMPLETE)
     assert (snapshot["status"]["phase"], condition["reason"]) == ("Failed", reason), condition
     assert text in condition["message"]
     assert SECRET not in condition["message"]
@@ -256,7 +257,7 @@ async def test_an_imported_file_is_checked_and_restored_in_place(store: HostStor
 
     wrong = {**manifest, "sha256": hashlib.sha256(b"other").hexdigest()}
     refused = await import_file(store, "wrong", wrong, file)
-    [condition] = refused["status"]["conditions"]
+    condition = conditions.find_condition(refused["status"]["conditions"], snapshot_steps.COMPLETE)
     assert condition["reason"] == "ChecksumMismatch"
 
 
