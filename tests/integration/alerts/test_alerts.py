@@ -27,6 +27,7 @@ from vcmanager.pki import authority, checks
 from vcmanager.runtime.certificate_expiry import CertificateExpiries, CertificateValidity
 from vcmanager.runtime.etcd_stores import DesiredStore, Member, StoreRecords, StoreReport
 from vcmanager.runtime.keys import AGENT_TRUST_KEY
+from vcmanager.runtime.snapshot_schedules import SnapshotSchedules
 from vnagent.authz.client_identity import ClientIdentity
 from vnagent.protocol.errors import RefusalReason
 from vnagent.protocol.routes import Route, RouteVerb
@@ -248,9 +249,20 @@ def test_an_etcd_that_fills_or_lacks_a_member(found, alerts):
     assert not {ALERT("StoreDegraded"), ALERT("StoreFilling")} & set(firing(scraped()))
 
 
+def test_a_tenant_without_a_recent_snapshot():
+    schedules = SnapshotSchedules()
+    schedules.set("well", is_overdue=False)
+    assert ALERT("SnapshotOverdue") not in firing(scraped())
+    schedules.set("ill", is_overdue=True)
+    assert ALERT("SnapshotOverdue") in firing(scraped())
+    schedules.remove("ill")
+    assert ALERT("SnapshotOverdue") not in firing(scraped())
+
+
 def test_every_alert_is_made_to_fire_somewhere():
     from tests.integration.syncer.test_alerts import TROUBLES  # noqa: PLC0415
 
     here = {"SyncerDown", "ManagerDown", "ReconcileErrors", "CertificateExpiring", "AgentFailing"}
     here |= {"StoreFull", "TargetInTrouble", "RolloutStopped", "StoreFilling", "StoreDegraded"}
+    here |= {"SnapshotOverdue"}
     assert {ALERT(name) for name in here} | set(TROUBLES) == {rule["alert"] for rule in rules()}
