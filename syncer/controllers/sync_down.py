@@ -90,6 +90,19 @@ def read_pair(kind: SyncedKind, key: Key, session: Session) -> ObjectPair:
     return ObjectPair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
 
 
+def has_own_twin(key: Key, session: Session) -> bool:
+    """Return whether the object of a key exists in the tenant and has its twin.
+
+    Hazard: an object that names another one must not be created before. A controller of the super
+    cluster finds it by its name, which a foreign object may have.
+    """
+    kind = session.kinds.get(key.kind)
+    if kind is None or not session.is_served(key.kind):
+        return False
+    pair = read_pair(kind, key, session)
+    return pair.tenant_x is not None and session.is_twin(pair.super_x, pair.tenant_x.uid)
+
+
 def enqueue(kind: SyncedKind, key: Key, session: Session) -> None:
     """Queue a key with a relevant event, once the caches show the syncer's last write.
 

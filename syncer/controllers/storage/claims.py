@@ -1,8 +1,8 @@
 """Reconciler of PersistentVolumeClaims: like any plain kind, but their data source must be synced.
 
-Owns the conditions for a create. Must not know the claim's fields. Hazard: the twin of the tenant's
-own source must exist before the claim is synced. A source is found by its name in the super
-namespace, where a foreign object may have that name.
+Owns the conditions for a create. Must not know the claim's fields. A source is a claim or a
+snapshot. Hazard: the twin of the tenant's own source must exist before the claim is synced. A
+source is found by its name in the super namespace, where a foreign object may have that name.
 """
 
 import orjson
@@ -95,7 +95,7 @@ async def _prepare_claim(
             )
         return None
     source = claims.get_source(twin)
-    if source is None or _is_own_source(kind, pair.key, source, session):
+    if source is None or _is_own_source(pair.key, source, session):
         return None
     message = (
         f"spec.dataSource {source.kind} {source.name} does not exist yet. The claim is created"
@@ -117,10 +117,9 @@ def _wait_for_references(key: Key, tenant_x: Entry, claim: Object, session: Sess
             session.add_waiter(session.build_key(kind, "", name), key)
 
 
-def _is_own_source(kind: SyncedKind, key: Key, source: ObjectReference, session: Session) -> bool:
-    other = session.build_key(claims.CLAIM, key.namespace, source.name)
-    pair = sync_down.read_pair(kind, other, session)
-    if pair.tenant_x is not None and session.is_twin(pair.super_x, pair.tenant_x.uid):
+def _is_own_source(key: Key, source: ObjectReference, session: Session) -> bool:
+    other = session.build_key(source.kind, key.namespace, source.name)
+    if sync_down.has_own_twin(other, session):
         return True
     session.add_waiter(other, key)
     return False

@@ -1,0 +1,104 @@
+"""Volumes with snapshots: the real snapshot controller and sidecars, and a small CSI driver.
+
+Owns their components, CRDs and classes. A cluster has none of it until a test requests it. The
+driver is a program of the testbed (`gomod/csi`). Its volumes are directories of the first node,
+because neither csi-driver-host-path nor node-driver-registrar can be fetched as Go modules.
+
+Hazard: pods that use these volumes must run on the first node. On any other node they never start.
+"""
+
+from __future__ import annotations
+
+import yaml
+
+from tools.testbed import binaries
+from tools.testbed.api import Object
+from tools.testbed.cluster import ClusterHandle
+from tools.testbed.components import ClusterProgram, flags
+
+DRIVER = "directories.csi.testbed"
+CLASS = "directories"
+"""Name of the StorageClass and of the VolumeSnapshotClass."""
+_MODULE = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+_KINDS = ("volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses")
+_KUBELET = "/var/lib/kubelet"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def list_crds(*kinds: str) -> list[Object]:
+    """Return the CRDs of snapshots, as the module of the snapshotter ships them."""
+    folder = binaries.source("csi", _MODULE) / "config" / "crd"
+    return [
+        yaml.safe_load((folder / f"snapshot.storage.k8s.io_{kind}.yaml").read_text())
+        for kind in kinds or _KINDS
+    ]
+
+
+def start(cluster: ClusterHandle) -> None:
+    """Install the CRDs and the classes, and start the programs."""
+    for each in (*list_crds(), *build_classes()):
+        cluster.api.apply(each)
+    for component in _components(cluster):
+        cluster.control.start(component)
+
+
+def stop(cluster: ClusterHandle) -> None:
+    """Stop the programs."""
+    for component in reversed(_components(cluster)):
+        cluster.control.stop(component.name, 3)
+
+
+def build_classes() -> list[Object]:
+    """Return the driver's object and its classes."""
+    return [
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSIDriver",
+            "metadata": {"name": DRIVER},
+            "spec": {"attachRequired": False},
+        },
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": CLASS},
+            "provisioner": DRIVER,
+            "volumeBindingMode": "Immediate",
+        },
+        {
+            "apiVersion": "snapshot.storage.k8s.io/v1",
+            "kind": "VolumeSnapshotClass",
+            "metadata": {"name": CLASS},
+            "driver": DRIVER,
+            "deletionPolicy": "Delete",
+        },
+    ]
+
+
+def _components(cluster: ClusterHandle) -> list[ClusterProgram]:
+    """Return the programs, in start order."""
+    node = cluster.topology.nodes[0]
+    plugins = f"{_KUBELET}/plugins"
+    driver = (
+        DRIVER,
+        str(cluster.places.space(node.space) / "csi"),
+        plugins,
+        f"{_KUBELET}/plugins_registry",
+        node.name,
+    )
+    access = {"kubeconfig": cluster.places.pki / "admin.kubeconfig"}
+    sidecar = {**access, "csi-address": f"{plugins}/{DRIVER}/csi.sock"}
+    commands = {
+        "csi-driver": driver,
+        "snapshot-controller": flags(access),
+        "csi-snapshotter": flags(sidecar),
+        "csi-provisioner": flags(sidecar),
+    }
+    return [
+        ClusterProgram(
+            f"{node.space}/{name}",
+            node.space,
+            (str(binaries.path(name)), *arguments),
+            {"PATH": _PATH, "POD_NAMESPACE": "kube-system"},
+        )
+        for name, arguments in commands.items()
+    ]
