@@ -22,6 +22,8 @@ CLASS = "directories"
 _MODULE = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 _KINDS = ("volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses")
 _KUBELET = "/var/lib/kubelet"
+_NO_GROUPS = {"feature-gates": "CSIVolumeGroupSnapshot=false"}
+"""Without it both programs wait for CRDs of group snapshots."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -89,8 +91,8 @@ def _components(cluster: ClusterHandle) -> list[ClusterProgram]:
     sidecar = {**access, "csi-address": f"{plugins}/{DRIVER}/csi.sock"}
     commands = {
         "csi-driver": driver,
-        "snapshot-controller": flags(access),
-        "csi-snapshotter": flags(sidecar),
+        "snapshot-controller": flags({**access, **_NO_GROUPS}),
+        "csi-snapshotter": flags({**sidecar, **_NO_GROUPS}),
         "csi-provisioner": flags(sidecar),
     }
     return [
