@@ -8,7 +8,6 @@ sides nothing may be concluded. Otherwise a CRD that is missing for a moment del
 from kubeio import errors
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import mirrors, sync_down
-from syncer.controllers.storage.claims import SOURCE_MISSING, SOURCE_RETRY_SECONDS
 from syncer.model import mirrored_kinds
 from syncer.model.keys import Key
 from syncer.rules.custom.ruled_kinds import RuledMirror
@@ -59,9 +58,11 @@ async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
                 " (rule claim-missing)."
             )
             await session.event_recorder.record(
-                row.resource, tenant_x, reason=SOURCE_MISSING, message=message
+                row.resource, tenant_x, reason=sync_down.SOURCE_MISSING, message=message
             )
-            raise NotReadyYet("a claim that the object names is not synced", SOURCE_RETRY_SECONDS)
+            raise NotReadyYet(
+                "a claim that the object names is not synced", sync_down.SOURCE_RETRY_SECONDS
+            )
 
 
 async def _delete_copy(key: Key, session: Session) -> Result:

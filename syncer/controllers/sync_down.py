@@ -52,6 +52,9 @@ ATTEMPTS_BEFORE_EVENT = 4
 super cluster releases deleted objects with a delay."""
 RECONCILED = Done()
 NAME_TAKEN = "NameTaken"
+SOURCE_MISSING = "DataSourceMissing"
+SOURCE_RETRY_SECONDS = 60.0
+"""Retry interval in seconds for a missing source, if no event wakes the object before."""
 WAITING_FOR_DELETION = "WaitingForDeletion"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

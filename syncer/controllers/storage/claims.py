@@ -23,11 +23,8 @@ from syncer.rules.storage.reclaim_policies import ReclaimStep
 from syncer.tenants.session import Session
 from tenancy.resources import PERSISTENT_VOLUMES
 
-SOURCE_MISSING = "DataSourceMissing"
 VOLUME_RETRY_SECONDS = 1.0
 """Retry interval in seconds of a deleted claim whose volume has an unwritten reclaim policy."""
-SOURCE_RETRY_SECONDS = 60.0
-"""Retry interval in seconds for a missing source, if no event wakes the claim before."""
 
 
 async def reconcile_claim(kind: SyncedKind, key: Key, session: Session) -> Result:
@@ -102,9 +99,9 @@ async def _prepare_claim(
         " when it exists (rule data-source)."
     )
     await session.event_recorder.record(
-        kind.resource, tenant_x, reason=SOURCE_MISSING, message=message
+        kind.resource, tenant_x, reason=sync_down.SOURCE_MISSING, message=message
     )
-    raise NotReadyYet("the source of the claim is not synced yet", SOURCE_RETRY_SECONDS)
+    raise NotReadyYet("the source of the claim is not synced yet", sync_down.SOURCE_RETRY_SECONDS)
 
 
 def _wait_for_references(key: Key, tenant_x: Entry, claim: Object, session: Session) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kubeio.cache.store import Store, parse_entry
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers.storage.claims import SOURCE_MISSING
+from syncer.controllers.sync_down import SOURCE_MISSING
 from syncer.handlers.tenant_events import TenantEvents
 from tenancy.sync_rules.specs import parse_sync_rule
 from tests.support.syncer.reconciles import reconcile

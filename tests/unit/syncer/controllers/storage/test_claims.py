@@ -85,7 +85,7 @@ async def test_a_claim_is_filled_from_a_snapshot_of_the_tenant_only(twin_of, fie
         with pytest.raises(NotReadyYet):
             await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
         world.tenant_has(SNAPSHOTS.kind, "s", spec={})
-    assert world.told() == [claims.SOURCE_MISSING]
+    assert world.told() == [sync_down.SOURCE_MISSING]
     assert not world.below.writes()
     queued(world)
     world.super_has(SNAPSHOTS.kind, "s", metadata={"resourceVersion": "61"})
