@@ -1,13 +1,17 @@
 """The chart's SyncRule for VolumeSnapshots, on real API servers with the real definitions.
 
-The tests write statuses as the snapshot controller does. `tests/node/test_volume_snapshots.py` runs
-the controller itself.
+Most tests write statuses as the snapshot controller does. The last one runs the controller itself,
+with a CSI driver but without a kubelet. `tests/node/test_volume_snapshots.py` has pods, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -19,6 +23,8 @@ from tenancy.policies import BASELINE_POLICY, ClassFilter
 from tenancy.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
     SYNC_RULES,
     VOLUME_SNAPSHOT_CLASSES,
     VOLUME_SNAPSHOTS,
@@ -29,6 +35,7 @@ from tests.integration.syncer.test_sync_rules import grant, manage
 from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.eventually import eventually
 from tests.support.helm import CHART
+from tools.testbed.storage import snapshots
 from tools.testbed.storage.snapshots import list_crds
 
 pytestmark = pytest.mark.thorough
@@ -205,3 +212,70 @@ async def test_a_snapshot_is_no_source_without_the_rule(world: SyncerWorld):
             until=lambda found: "spec.dataSource.kind" in found,
         )
         assert not await world.has_twin(PERSISTENT_VOLUME_CLAIMS, space, "restored")
+
+
+@contextmanager
+def run_programs(folder: Path, kubeconfig: bytes) -> Iterator[Path]:
+    """Run the snapshot controller, the sidecars and the driver. Yields the folder of volumes."""
+    (folder / "kubeconfig").write_bytes(kubeconfig)
+    root = folder / "root"
+    with ExitStack() as stack:
+        kubelet = Path(stack.enter_context(TemporaryDirectory()))  # for sockets, so a short path
+        commands = snapshots.build_commands(root, kubelet, folder / "kubeconfig", "node")
+        for name, argv in commands.items():
+            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            process = stack.enter_context(subprocess.Popen(argv, stdout=log, stderr=log))
+            stack.callback(process.terminate)
+        yield root / "volumes"
+
+
+async def fetch_directory(world: SyncerWorld, space: str, name: str, volumes: Path) -> Path:
+    """Return the directory of a tenant's claim once it is bound."""
+    twin = await eventually(
+        lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, name),
+        until=lambda found: found.get("status", {}).get("phase") == "Bound",
+        within=120,
+    )
+    volume = await world.below.get(PERSISTENT_VOLUMES, twin["spec"]["volumeName"])
+    return volumes / volume["spec"]["csi"]["volumeHandle"]
+
+
+async def list_snapshots(volumes: Path) -> list[Path]:
+    """Return the snapshots of the driver."""
+    return list((volumes.parent / "snapshots").iterdir())
+
+
+async def test_the_real_controllers_take_and_restore_a_snapshot(ruled: SyncerWorld, tmp_path: Path):
+    for each in list_crds():
+        await ruled.below.apply(CUSTOM_RESOURCE_DEFINITIONS, each, field_manager="tests")
+    driver, storage_class, snapshot_class = snapshots.build_classes()
+    await ruled.below.apply(STORAGE_CLASSES, storage_class, field_manager="tests")
+    body = {**snapshot_class, "metadata": {"name": "real"}}
+    await ruled.below.apply(VOLUME_SNAPSHOT_CLASSES, body, field_manager="tests")
+    assert driver["metadata"]["name"] == storage_class["provisioner"]
+    shown = ClassFilter(names=("real",))
+    sync = msgspec.structs.replace(BASELINE_POLICY.sync, volume_snapshot_classes=shown)
+    policy = msgspec.structs.replace(
+        BASELINE_POLICY, sync=sync, sync_rules=ClassFilter(names=("*",))
+    )
+    with run_programs(tmp_path, ruled.super_plane.kubeconfig()) as volumes:
+        async with policed(ruled, policy):
+            space = await ruled.namespace()
+            own = {"storage_class": snapshots.CLASS}
+            await create(ruled, claim("data", **own), space)
+            directory = await fetch_directory(ruled, space, "data", volumes)
+            (directory / "file").write_text("first")
+            await create(ruled, snapshot("s", volumeSnapshotClassName="real"), space)
+            found = await eventually(
+                lambda: ruled.above.get(VOLUME_SNAPSHOTS, "s", namespace=space),
+                until=lambda found: found.get("status", {}).get("readyToUse"),
+                within=120,
+            )
+            assert ruled.tenant.root not in str(found)
+            (directory / "file").write_text("second")
+            await create(ruled, claim("restored", dataSource=SOURCE, **own), space)
+            restored = await fetch_directory(ruled, space, "restored", volumes)
+            assert (restored / "file").read_text() == "first"
+            await ruled.above.delete(VOLUME_SNAPSHOTS, "s", namespace=space)
+            await gone(lambda: ruled.above.get(VOLUME_SNAPSHOTS, "s", namespace=space))
+            await eventually(lambda: list_snapshots(volumes), until=lambda found: not found)

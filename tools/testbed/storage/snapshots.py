@@ -9,6 +9,9 @@ Hazard: pods that use these volumes must run on the first node. On any other nod
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import yaml
 
 from tools.testbed import binaries
@@ -21,7 +24,6 @@ CLASS = "directories"
 """Name of the StorageClass and of the VolumeSnapshotClass."""
 _MODULE = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 _KINDS = ("volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses")
-_KUBELET = "/var/lib/kubelet"
 _NO_GROUPS = {"feature-gates": "CSIVolumeGroupSnapshot=false"}
 """Without it both programs wait for CRDs of group snapshots."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -76,31 +78,34 @@ def build_classes() -> list[Object]:
     ]
 
 
-def _components(cluster: ClusterHandle) -> list[ClusterProgram]:
-    """Return the programs, in start order."""
-    node = cluster.topology.nodes[0]
-    plugins = f"{_KUBELET}/plugins"
-    driver = (
-        DRIVER,
-        str(cluster.places.space(node.space) / "csi"),
-        plugins,
-        f"{_KUBELET}/plugins_registry",
-        node.name,
-    )
-    access = {"kubeconfig": cluster.places.pki / "admin.kubeconfig"}
-    sidecar = {**access, "csi-address": f"{plugins}/{DRIVER}/csi.sock"}
-    commands = {
-        "csi-driver": driver,
+def build_commands(
+    root: Path, kubelet: Path, kubeconfig: Path, node: str
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the commands of all programs by name, in start order.
+
+    `root` has the volumes. `kubelet` is the folder of the kubelet, where it finds the driver.
+    """
+    plugins = kubelet / "plugins"
+    access = {"kubeconfig": kubeconfig}
+    sidecar = {**access, "csi-address": plugins / DRIVER / "csi.sock"}
+    arguments = {
+        "csi-driver": [DRIVER, str(root), str(plugins), str(kubelet / "plugins_registry"), node],
         "snapshot-controller": flags({**access, **_NO_GROUPS}),
         "csi-snapshotter": flags({**sidecar, **_NO_GROUPS}),
         "csi-provisioner": flags(sidecar),
     }
+    return {name: (str(binaries.path(name)), *words) for name, words in arguments.items()}
+
+
+def _components(cluster: ClusterHandle) -> list[ClusterProgram]:
+    node = cluster.topology.nodes[0]
+    commands = build_commands(
+        cluster.places.space(node.space) / "csi",
+        Path("/var/lib/kubelet"),
+        cluster.places.pki / "admin.kubeconfig",
+        node.name,
+    )
     return [
-        ClusterProgram(
-            f"{node.space}/{name}",
-            node.space,
-            (str(binaries.path(name)), *arguments),
-            {"PATH": _PATH, "POD_NAMESPACE": "kube-system"},
-        )
-        for name, arguments in commands.items()
+        ClusterProgram(f"{node.space}/{name}", node.space, argv, {"PATH": _PATH})
+        for name, argv in commands.items()
     ]
