@@ -127,6 +127,7 @@ RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass"
 INGRESS_CLASSES = Resource(
     "networking.k8s.io", "v1", "ingressclasses", "IngressClass", namespaced=False
 )
+VOLUME_SNAPSHOTS = Resource("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot")
 VOLUME_SNAPSHOT_CLASSES = Resource(
     "snapshot.storage.k8s.io",
     "v1",

@@ -11,6 +11,8 @@ from syncer.controllers import mirrors, sync_down
 from syncer.model import mirrored_kinds
 from syncer.model.keys import Key
 from syncer.rules.custom.ruled_kinds import RuledMirror
+from syncer.rules.registry import SyncedKind
+from syncer.rules.storage import claims
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.proven_deletes import build_own_target
 from syncer.tenants.session import Session
@@ -31,7 +33,36 @@ async def reconcile_ruled_kind(key: Key, session: Session) -> Result:
         return await _delete_copy(key, session)
     if not session.is_served(key.kind):
         return Done()  # the list of either side queues every key
+    await _wait_for_claims(row, key, session)
     return await sync_down.reconcile(row, key, session)
+
+
+async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
+    """Raise Wait while a claim that an object names is not synced.
+
+    An existing copy stays. It was created for the claim of that time.
+    """
+    pair = sync_down.read_pair(row, key, session)
+    tenant_x = pair.tenant_x
+    if row.list_awaited is None or tenant_x is None or tenant_x.deleting or not pair.wanted:
+        return
+    if pair.super_x is not None or session.is_behind(key, tenant_x, None):
+        return
+    for field, namespace, name in row.list_awaited(tenant_x.decode()):
+        other = session.build_key(claims.CLAIM, namespace, name)
+        if not sync_down.has_own_twin(other, session):
+            session.add_waiter(other, key)
+            message = (
+                f"{field}: the claim {name} is not in the super cluster yet. This object is created"
+                " there when the claim is. Create the claim, or name another one"
+                " (rule claim-missing)."
+            )
+            await session.event_recorder.record(
+                row.resource, tenant_x, reason=sync_down.SOURCE_MISSING, message=message
+            )
+            raise NotReadyYet(
+                "a claim that the object names is not synced", sync_down.SOURCE_RETRY_SECONDS
+            )
 
 
 async def _delete_copy(key: Key, session: Session) -> Result:

@@ -52,6 +52,9 @@ ATTEMPTS_BEFORE_EVENT = 4
 super cluster releases deleted objects with a delay."""
 RECONCILED = Done()
 NAME_TAKEN = "NameTaken"
+SOURCE_MISSING = "DataSourceMissing"
+SOURCE_RETRY_SECONDS = 60.0
+"""Retry interval in seconds for a missing source, if no event wakes the object before."""
 WAITING_FOR_DELETION = "WaitingForDeletion"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -88,6 +91,19 @@ def read_pair(kind: SyncedKind, key: Key, session: Session) -> ObjectPair:
         and session.is_concerned(name, tenant_x)
     )
     return ObjectPair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
+
+
+def has_own_twin(key: Key, session: Session) -> bool:
+    """Return whether the object of a key exists in the tenant and has its twin.
+
+    Hazard: an object that names another one must not be created before. A controller of the super
+    cluster finds it by its name, which a foreign object may have.
+    """
+    kind = session.kinds.get(key.kind)
+    if kind is None or not session.is_served(key.kind):
+        return False
+    pair = read_pair(kind, key, session)
+    return pair.tenant_x is not None and session.is_twin(pair.super_x, pair.tenant_x.uid)
 
 
 def enqueue(kind: SyncedKind, key: Key, session: Session) -> None:

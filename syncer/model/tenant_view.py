@@ -20,6 +20,7 @@ from syncer.model.unstructured import as_mapping
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
+from tenancy.resources import Resource
 from tenancy.specs import VirtualClusterSpec
 
 ServiceCidr = IPv4Network | IPv6Network
@@ -68,6 +69,8 @@ class TenantView:
     policy: TenantPolicySpec = BASELINE_POLICY
     super_stores: Mapping[str, Store] = field(default_factory=dict)
     """Caches of the super cluster that builders read: classes, claims, nodes, pods and volumes."""
+    copied_kinds: Mapping[str, Resource] = field(default_factory=dict)
+    """Kinds of SyncRules with the direction Down, by name. A target has none."""
     super_domain: str = DEFAULT_CLUSTER_DOMAIN
     """The super cluster's cluster domain."""
     get_super_cidrs: Callable[[], SuperCidrs] = return_no_cidrs

@@ -160,6 +160,9 @@ class SyncedKind:
     list_references: Callable[[TenantObject], Collection[tuple[str, str, str]]] | None = None
     """Return kind, tenant namespace and name of the ConfigMaps and Secrets that an object names.
     For kinds of SyncRules."""
+    list_awaited: Callable[[TenantObject], Collection[tuple[str, str, str]]] | None = None
+    """Return field, tenant namespace and name of the claims that must be synced before an object.
+    For kinds of SyncRules."""
     build_spec_up: SpecBuilder | None = None
     build_status_up: StatusBuilder | None = None
     is_expected: Callable[[errors.ApiError], bool] = never_expected

@@ -103,6 +103,9 @@ class Session:
             references=self.pods.references,
             policy=policy,
             super_stores=super_cluster.builder_stores,
+            copied_kinds={
+                kind: row.resource for kind, row in self._get_ruled_kinds(connection).items()
+            },
             super_domain=super_cluster.domain,
             get_super_cidrs=super_cluster.cidr_tracker.get_current,
             is_own_pod=self._is_own_pod,

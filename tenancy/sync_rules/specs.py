@@ -50,6 +50,8 @@ class RuleReference(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
     """Kinds that it may name. The first one is the default of a reference without a kind."""
     form: ReferenceForm = "Object"
+    required: bool = False
+    """Whether an object without the reference is refused."""
 
 
 class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

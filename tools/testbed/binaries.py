@@ -112,6 +112,15 @@ PROGRAMS = (
         "virtual-cluster.local/testbed/network-policies",
         "network-policies",
     ),
+    *(
+        GoProgram(name, "csi", f"github.com/kubernetes-csi/{package}", "csi")
+        for name, package in (
+            ("csi-provisioner", "external-provisioner/v6/cmd/csi-provisioner"),
+            ("csi-snapshotter", "external-snapshotter/v8/cmd/csi-snapshotter"),
+            ("snapshot-controller", "external-snapshotter/v8/cmd/snapshot-controller"),
+        )
+    ),
+    GoProgram("csi-driver", "csi", "virtual-cluster.local/testbed/csi", "csi"),
     GoProgram("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
     GoProgram(
         "podsecurity",
@@ -144,6 +153,7 @@ CLUSTER_GROUPS = (
 """Groups that every super cluster runs or is set up with, besides its Kubernetes minor."""
 _SOURCES = {
     "whereabouts": "github.com/k8snetworkplumbingwg/whereabouts",
+    "csi": "github.com/kubernetes-csi/external-snapshotter/client/v8",
     "kwok": "sigs.k8s.io/kwok",
     "karpenter": "sigs.k8s.io/karpenter",
     "cert-manager": "github.com/cert-manager/cert-manager",

@@ -1,8 +1,8 @@
 """Reconciler of PersistentVolumeClaims: like any plain kind, but their data source must be synced.
 
-Owns the conditions for a create. Must not know the claim's fields. Hazard: the twin of the tenant's
-own source must exist before the claim is synced. A source is found by its name in the super
-namespace, where a foreign object may have that name.
+Owns the conditions for a create. Must not know the claim's fields. A source is a claim or a
+snapshot. Hazard: the twin of the tenant's own source must exist before the claim is synced. A
+source is found by its name in the super namespace, where a foreign object may have that name.
 """
 
 import orjson
@@ -23,11 +23,8 @@ from syncer.rules.storage.reclaim_policies import ReclaimStep
 from syncer.tenants.session import Session
 from tenancy.resources import PERSISTENT_VOLUMES
 
-SOURCE_MISSING = "DataSourceMissing"
 VOLUME_RETRY_SECONDS = 1.0
 """Retry interval in seconds of a deleted claim whose volume has an unwritten reclaim policy."""
-SOURCE_RETRY_SECONDS = 60.0
-"""Retry interval in seconds for a missing source, if no event wakes the claim before."""
 
 
 async def reconcile_claim(kind: SyncedKind, key: Key, session: Session) -> Result:
@@ -95,16 +92,16 @@ async def _prepare_claim(
             )
         return None
     source = claims.get_source(twin)
-    if source is None or _is_own_source(kind, pair.key, source, session):
+    if source is None or _is_own_source(pair.key, source, session):
         return None
     message = (
         f"spec.dataSource {source.kind} {source.name} does not exist yet. The claim is created"
         " when it exists (rule data-source)."
     )
     await session.event_recorder.record(
-        kind.resource, tenant_x, reason=SOURCE_MISSING, message=message
+        kind.resource, tenant_x, reason=sync_down.SOURCE_MISSING, message=message
     )
-    raise NotReadyYet("the source of the claim is not synced yet", SOURCE_RETRY_SECONDS)
+    raise NotReadyYet("the source of the claim is not synced yet", sync_down.SOURCE_RETRY_SECONDS)
 
 
 def _wait_for_references(key: Key, tenant_x: Entry, claim: Object, session: Session) -> None:
@@ -117,10 +114,9 @@ def _wait_for_references(key: Key, tenant_x: Entry, claim: Object, session: Sess
             session.add_waiter(session.build_key(kind, "", name), key)
 
 
-def _is_own_source(kind: SyncedKind, key: Key, source: ObjectReference, session: Session) -> bool:
-    other = session.build_key(claims.CLAIM, key.namespace, source.name)
-    pair = sync_down.read_pair(kind, other, session)
-    if pair.tenant_x is not None and session.is_twin(pair.super_x, pair.tenant_x.uid):
+def _is_own_source(key: Key, source: ObjectReference, session: Session) -> bool:
+    other = session.build_key(source.kind, key.namespace, source.name)
+    if sync_down.has_own_twin(other, session):
         return True
     session.add_waiter(other, key)
     return False

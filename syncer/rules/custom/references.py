@@ -38,7 +38,11 @@ class ReferenceWalk:
     def rewrite(self, copied: dict[str, Any]) -> None:
         """Rewrite all references of a copy in place."""
         for reference in self.rule.spec.references:
-            for holder, key, where in iterate_places(copied, reference.path):
+            places = list(iterate_places(copied, reference.path))
+            if reference.required and not any(holder[key] for holder, key, _ in places):
+                kinds = " or ".join(reference.kinds)
+                self._report(reference.path, f"must be set. Name a {kinds} that you can see")
+            for holder, key, where in places:
                 if reference.form == "Name":
                     self._rewrite_name(reference, holder, key, where)
                 elif isinstance(holder[key], dict):
@@ -105,22 +109,38 @@ class ReferenceWalk:
 
 def list_needs(rule: SyncRule, body: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return kind, tenant namespace and name of each ConfigMap and Secret that an object names."""
+    return [
+        (kind, namespace, name)
+        for _, kind, namespace, name in _iterate_named(rule, body)
+        if kind in ("ConfigMap", "Secret")
+    ]
+
+
+def list_claims(rule: SyncRule, body: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return field, tenant namespace and name of each claim that an object names."""
+    return [
+        (where, namespace, name)
+        for where, kind, namespace, name in _iterate_named(rule, body)
+        if kind == "PersistentVolumeClaim"
+    ]
+
+
+def _iterate_named(rule: SyncRule, body: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield field, kind, tenant namespace and name of each object that an object names."""
     namespace = body["metadata"].get("namespace", "")
-    found: list[tuple[Any, Any, Any]] = []
     for reference in rule.spec.references:
-        for holder, key, _ in iterate_places(body, reference.path):
+        for holder, key, where in iterate_places(body, reference.path):
             value = holder[key]
+            found: list[tuple[Any, Any, Any]] = []
             if reference.form == "Name":
                 names = value if isinstance(value, list) else [value]
-                found += [(reference.kinds[0], namespace, each) for each in names]
+                found = [(reference.kinds[0], namespace, each) for each in names]
             elif isinstance(value, dict):
                 kind = value.get("kind") or reference.kinds[0]
-                found.append((kind, value.get("namespace") or namespace, value.get("name")))
-    return [
-        each
-        for each in found
-        if each[0] in ("ConfigMap", "Secret") and all(isinstance(part, str) for part in each)
-    ]
+                found = [(kind, value.get("namespace") or namespace, value.get("name"))]
+            for kind, space, name in found:
+                if isinstance(kind, str) and isinstance(space, str) and isinstance(name, str):
+                    yield where, kind, space, name
 
 
 def restore_namespaces(

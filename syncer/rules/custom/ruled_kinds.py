@@ -87,6 +87,7 @@ class RuledKind:
             has_grace_period=False,
             status_owner=StatusOwnership(fields=frozenset(self._status_table)),
             list_references=self.list_references,
+            list_awaited=self.list_awaited,
             build_status_up=self.build_status_up if shows else None,
         )
 
@@ -97,6 +98,10 @@ class RuledKind:
     def list_references(self, own: Mapping[str, Any]) -> Collection[tuple[str, str, str]]:
         """Return kind, namespace and name of the ConfigMaps and Secrets that an object names."""
         return references.list_needs(self.rule, own)
+
+    def list_awaited(self, own: Mapping[str, Any]) -> Collection[tuple[str, str, str]]:
+        """Return field, namespace and name of the claims that an object names."""
+        return references.list_claims(self.rule, own)
 
     def build(self, own: Mapping[str, Any], view: TenantView) -> Object:
         """Return the twin of a tenant object. Raises RejectedError."""

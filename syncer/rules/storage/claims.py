@@ -32,6 +32,7 @@ from syncer.rules.storage import volumes
 from tenancy import names, ownership, wellknown
 from tenancy.policies import WILDCARD_NAME, TenantVolumes
 from tenancy.quantities import parse_quantity
+from tenancy.resources import VOLUME_SNAPSHOTS
 
 Json = Any
 
@@ -44,7 +45,8 @@ _BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 _DATA_SOURCE = BuiltField(
     "claims",
-    "is synced if it is a claim of the same namespace, after that claim is synced",
+    "is synced if it is a claim of the same namespace, after that claim is synced. A VolumeSnapshot"
+    " is synced in the same way, if a SyncRule of your cluster has that kind",
 )
 
 CLAIM_SPEC: Mapping[str, FieldRule] = {
@@ -99,7 +101,7 @@ def build_claim(tenant_claim: Mapping[str, Any], view: TenantView) -> Object:
             spec["storageClassName"] = ""  # as in its volume's twin, so that nothing else matches
         else:
             _write_class(spec, _get_class_of(metadata, texts["storageClassName"]), view, problems)
-        _write_source(spec, found, metadata, problems)
+        _write_source(spec, found, metadata, view, problems)
     if problems:
         raise RejectedError(*problems)
     return {
@@ -243,6 +245,7 @@ def _write_source(
     spec: dict[str, Any],
     found: Mapping[str, Any],
     metadata: Mapping[str, Any],
+    view: TenantView,
     problems: list[RejectionProblem],
 ) -> None:
     """Write the source of the super claim.
@@ -265,14 +268,22 @@ def _write_source(
             problems.append(
                 RejectionProblem("data-source-namespace", f"spec.{field}.namespace", text)
             )
-        elif kind != ("", CLAIM):
+        elif kind != ("", CLAIM) and kind != _get_snapshot_kind(view):
             text = f"is {str(kind[1])[:60]!r}, which is not offered. Use a claim"
             problems.append(RejectionProblem("data-source", f"spec.{field}.kind", text))
         elif not names.is_dns_subdomain(value.get("name") or ""):
             text = "must be a valid object name. Correct the object"
             problems.append(RejectionProblem("reference-name", f"spec.{field}.name", text))
         else:
-            spec["dataSource"] = {"kind": CLAIM, "name": value["name"]}
+            group = {"apiGroup": kind[0]} if kind[0] else {}
+            spec["dataSource"] = {**group, "kind": kind[1], "name": value["name"]}
+
+
+def _get_snapshot_kind(view: TenantView) -> tuple[str, str] | None:
+    """Return group and kind of snapshots, if a SyncRule copies them. None: they fill nothing."""
+    found = view.copied_kinds.get(VOLUME_SNAPSHOTS.kind)
+    is_copied = found is not None and found.group == VOLUME_SNAPSHOTS.group
+    return (VOLUME_SNAPSHOTS.group, VOLUME_SNAPSHOTS.kind) if is_copied else None
 
 
 def _is_plain_source(value: Mapping[str, Any]) -> bool:

@@ -161,20 +161,25 @@ async def manage(world: SyncerWorld) -> list[Object]:
 
 
 async def grant_kinds(world: SyncerWorld) -> None:
-    """Grant the syncer the rights of all rules: the chart's binding, and the aggregated role.
+    """Grant the syncer the rights of all rules of this module."""
+    rules = [
+        parse_sync_rule({**build_rule(kind), "metadata": {"name": KINDS[kind]}}) for kind in KINDS
+    ]
+    await grant(world, rights.build_super_rules(rules))
+
+
+async def grant(world: SyncerWorld, granted: list[Object]) -> None:
+    """Grant the syncer rights as rules do: the chart's binding, and the aggregated role.
 
     The super cluster of these tests runs no controller that aggregates roles. In the tenant, the
     syncer of the tests has another user name than in the product.
     """
     name = wellknown.SYNCER_RULES_ROLE
-    rules = [
-        parse_sync_rule({**build_rule(kind), "metadata": {"name": KINDS[kind]}}) for kind in KINDS
-    ]
     role = {
         "apiVersion": CLUSTER_ROLES.api_version,
         "kind": "ClusterRole",
         "metadata": {"name": name},
-        "rules": rights.build_super_rules(rules),
+        "rules": granted,
     }
     await world.below.apply(CLUSTER_ROLES, role, field_manager="tests")
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}

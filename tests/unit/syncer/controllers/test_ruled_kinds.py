@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
 from kubeio.cache.store import Store, parse_entry
+from kubeio.controller.worker import NotReadyYet
+from syncer.controllers.sync_down import SOURCE_MISSING
 from syncer.handlers.tenant_events import TenantEvents
 from tenancy.sync_rules.specs import parse_sync_rule
 from tests.support.syncer.reconciles import reconcile
@@ -110,3 +113,37 @@ async def test_an_offered_object_is_shown_read_only():
     assert shown_x["spec"] == {"size": "s"}
     assert shown_x["metadata"]["namespace"] == "web"
     assert not world.below.writes()
+
+
+CLAIM = "PersistentVolumeClaim"
+
+
+@pytest.mark.parametrize("twin_of", ["", "another-uid"])
+async def test_an_object_that_names_a_claim_waits_for_the_tenants_own(twin_of):
+    """A controller of the super cluster would find a foreign claim by its name."""
+    reference = {"path": "spec.claim", "kinds": [CLAIM], "form": "Name"}
+    world = build_world(references=[reference])
+    has(world, claim="data")
+    if twin_of:
+        world.super_has(CLAIM, "data", uid=twin_of)
+    for _ in range(2):
+        with pytest.raises(NotReadyYet):
+            await reconcile(world, "Widget")
+        world.tenant_has(CLAIM, "data", spec={})
+    assert not world.below.writes("Widget")
+    assert world.told() == [SOURCE_MISSING]
+    assert "spec.claim: the claim data is not" in str(world.above.bodies)
+    world.super_has(CLAIM, "data", metadata={"resourceVersion": "61"})
+    await reconcile(world, "Widget")
+    assert world.below.object("Widget", "x")["spec"] == {"claim": "data"}
+
+
+@pytest.mark.parametrize("spec", [{"size": "s"}, {"size": "s", "class": ""}])
+async def test_an_object_without_a_required_reference_is_refused(spec):
+    reference = {"path": "spec.class", "kinds": ["VolumeSnapshotClass"], "form": "Name"}
+    world = build_world(references=[{**reference, "required": True}])
+    has(world, **spec)
+    await reconcile(world, "Widget")
+    assert not world.below.writes("Widget")
+    assert world.told() == ["SyncRejected"]
+    assert "spec.class must be set" in str(world.above.bodies)

@@ -13,11 +13,11 @@ from syncer.controllers.storage import claims
 from syncer.handlers.tenant_events import TenantEvents
 from syncer.rules import registry
 from tenancy import ownership
-from tenancy.resources import Resource
+from tenancy.resources import VOLUME_SNAPSHOTS as SNAPSHOTS
+from tenancy.sync_rules.specs import parse_sync_rule
 from tests.support.memapi import clusters
 from tests.support.syncer.sessions import TENANT, SessionWorld
 
-SNAPSHOTS = Resource("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot")
 CLAIM = "PersistentVolumeClaim"
 
 
@@ -52,16 +52,57 @@ async def test_a_refused_claim_is_told_once_and_woken_by_its_class():
     assert len(world.session.queue) == 1
 
 
-async def test_a_snapshot_fills_nothing_as_none_goes_down():
-    world = SessionWorld()
-    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
-    key = asked(world, dataSource=source)
+SNAPSHOT_SOURCE = {"apiGroup": SNAPSHOTS.group, "kind": SNAPSHOTS.kind, "name": "s"}
+
+
+def build_snapshot_world(group: str = SNAPSHOTS.group) -> SessionWorld:
+    """Return a world with a SyncRule for snapshots of a group."""
+    resource = {"group": group, "version": "v1", "kind": SNAPSHOTS.kind, "plural": SNAPSHOTS.plural}
+    spec = {"resource": resource, "direction": "Down", "fields": ["spec.x"]}
+    return SessionWorld(rules=[parse_sync_rule({"metadata": {"name": "r"}, "spec": spec})])
+
+
+@pytest.mark.parametrize("group", ["", "other.example"])
+async def test_a_snapshot_fills_nothing_without_a_rule_for_it(group):
+    world = build_snapshot_world(group) if group else SessionWorld()
+    key = asked(world, dataSource=SNAPSHOT_SOURCE)
     record = ownership.build_owner_annotations(TENANT, "web", "s-uid")
     clusters.define(world.below.cluster, SNAPSHOTS)
     world.below.has("VolumeSnapshot", "s", {"metadata": {"uid": "x", "annotations": record}})
     await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert world.told() == ["SyncRejected"]
     assert world.below.asked == []
+
+
+@pytest.mark.parametrize("twin_of", ["", "another-uid"])
+@pytest.mark.parametrize("field", ["dataSource", "dataSourceRef"])
+async def test_a_claim_is_filled_from_a_snapshot_of_the_tenant_only(twin_of, field):
+    world = build_snapshot_world()
+    key = asked(world, **{field: SNAPSHOT_SOURCE})
+    if twin_of:
+        world.super_has(SNAPSHOTS.kind, "s", uid=twin_of)
+    for _ in range(2):
+        with pytest.raises(NotReadyYet):
+            await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
+        world.tenant_has(SNAPSHOTS.kind, "s", spec={})
+    assert world.told() == [sync_down.SOURCE_MISSING]
+    assert not world.below.writes()
+    queued(world)
+    world.super_has(SNAPSHOTS.kind, "s", metadata={"resourceVersion": "61"})
+    world.session.wake_waiters(world.key(SNAPSHOTS.kind, "web", "s"))
+    assert (CLAIM, "web", "c") in queued(world)
+    await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
+    assert world.below.writes() == [("create", CLAIM, "c")]
+    assert world.below.object(CLAIM, "c")["spec"]["dataSource"] == SNAPSHOT_SOURCE
+
+
+async def test_a_snapshot_of_another_namespace_is_refused():
+    world = build_snapshot_world()
+    key = asked(world, dataSourceRef={**SNAPSHOT_SOURCE, "namespace": "db"})
+    await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
+    assert world.told() == ["SyncRejected"]
+    assert "rule data-source-namespace" in world.above.bodies[-1]["message"]
+    assert not world.below.writes()
 
 
 @pytest.mark.parametrize("twin_of", ["", "another-uid"])

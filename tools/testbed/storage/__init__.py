@@ -1,0 +1,1 @@
+"""Storage of a cluster beyond its default StorageClass."""
