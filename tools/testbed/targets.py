@@ -17,6 +17,7 @@ from tools.testbed import (
     cluster,
     content,
     debian,
+    gateway,
     images,
     preflight,
     product,
@@ -85,8 +86,8 @@ _INTEGRATION = Target(
 _NODE = _UP | Target(("kubectl", "whereabouts"), images=(_shipped_interpreter, haproxy.build_image))
 _TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
-    (*_OLDER, "kwok", "karpenter", "cert-manager"),
-    images=(_some_tenants_images, cert_manager.build),
+    (*_OLDER, "kwok", "karpenter", "cert-manager", "traefik"),
+    images=(_some_tenants_images, cert_manager.build, gateway.build),
 )
 _SLOW = _THOROUGH | Target(_NEWER, images=(browser.build,))
 _BENCH = _UP | Target(("kwok",), images=(_shipped_interpreter,))
