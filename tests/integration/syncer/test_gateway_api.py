@@ -125,8 +125,8 @@ async def gateways(world: SyncerWorld) -> AsyncIterator[str]:
     for rule in rules:
         file = folder / f"{GROUP}_{rule['spec']['resource']['plural']}.yaml"
         await ensure(world, CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(file.read_text()))
-    (role,) = (each for each in objects if each["metadata"]["name"] == "sync-rule:gateway-api")
-    await grant(world, role["rules"])
+    roles = (each for each in objects if each["metadata"]["name"].startswith("sync-rule:"))
+    await grant(world, [rule for role in roles for rule in role["rules"]])
     for rule in rules:
         await world.below.create(SYNC_RULES, rule, validation="Strict")
     await ensure(world, NAMESPACES, {"metadata": {"name": EDGE}})
