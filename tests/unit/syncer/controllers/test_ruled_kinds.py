@@ -145,6 +145,8 @@ async def test_an_offered_object_is_shown_with_its_status():
 async def test_routes_wait_for_the_object_that_they_name():
     world = build_world(references=[{"path": "spec.to", "kinds": ["Widget"]}])
     has(world, size="s")
+    while (early := world.session.queue.take()) is not None:
+        world.session.queue.done(early)
     dependents.enqueue_users_of_kind(world.session, "Widget")
     key = world.session.queue.take()
     assert key is not None
