@@ -346,7 +346,7 @@ async def test_a_host_belongs_to_the_first_object_that_names_it(world: SyncerWor
         }
         claims = (
             (HTTP_ROUTES, build_route("http", host)),
-            (GRPC_ROUTES, build_route("grpc", host.upper().lower())),
+            (GRPC_ROUTES, build_route("grpc", host)),
             (INGRESSES, ingress),
         )
         for resource, body in claims:
