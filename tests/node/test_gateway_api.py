@@ -16,7 +16,8 @@ import pytest
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.support import node_objects
 from tests.support.kubectl import until
-from tools.testbed import chart, gateway
+from tools.testbed import chart
+from tools.testbed.networks import gateway
 from tools.testbed.progress import StepPrinter
 from tools.testbed.registry import publish
 

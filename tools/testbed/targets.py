@@ -17,13 +17,13 @@ from tools.testbed import (
     cluster,
     content,
     debian,
-    gateway,
     images,
     preflight,
     product,
     versions,
 )
 from tools.testbed.errors import TestbedError
+from tools.testbed.networks import gateway
 from tools.testbed.progress import StepPrinter
 
 Step = Callable[[StepPrinter], object]
