@@ -1,6 +1,6 @@
 """Real packets through a real gateway, to the Service that a tenant's route names.
 
-Traefik runs on this machine, beside the real API servers. `tests/node/test_gateway_api.py` has it in
+Traefik runs beside the real API servers. `tests/node/test_gateway_api.py` has it in
 a cluster.
 """
 
