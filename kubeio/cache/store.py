@@ -269,6 +269,19 @@ class Store:
         """Return the entries with a value of a named index."""
         return tuple(self._indexes[name].get(value, {}).values())
 
+    def list_index_values(self, name: str) -> Collection[str]:
+        """Return the values of a named index that an entry has."""
+        return tuple(self._indexes[name])
+
+    def set_index(self, name: str, function: IndexFunction) -> None:
+        """Add a named index, or replace its function, and index the present entries."""
+        self._functions[name] = function
+        found: dict[str, dict[StoreKey, Entry]] = {}
+        for entry in self.list():
+            for value in function(entry):
+                found.setdefault(value, {})[entry.key] = entry
+        self._indexes[name] = found
+
     def subscribe(self, handler: EventHandler, *, replay: bool = False) -> None:
         """Call `handler` at each later change. `replay` first calls it for the existing entries."""
         self._handlers.append(handler)

@@ -12,7 +12,7 @@ from itertools import chain
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry, Store
 from kubeio.loop_budget import LoopBudget
-from syncer.clusters.ruled_caches import RuledCaches
+from syncer.clusters.ruled_caches import FOREIGN_SELECTOR, RuledCaches
 from syncer.clusters.super_cluster import (
     BY_TENANT_INDEX,
     SYNCED_SELECTOR,
@@ -51,7 +51,6 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
 )
 
-_FOREIGN_SELECTOR = f"!{wellknown.CONTROLLED}"
 _CREDENTIALS_SELECTOR = f"{wellknown.CREDENTIAL}={wellknown.CREDENTIAL_SYNCER}"
 _CREDENTIAL_BACKOFF_SECONDS = 5.0
 """Longest retry delay in seconds for a tenant's kubeconfig. Until vc-manager has created the root
@@ -139,7 +138,7 @@ class HomeCluster(SuperCluster):
         follow = self._create_reflector
         self.reflectors = (
             *self.reflectors,
-            follow(INGRESSES, self.other_ingresses, label_selector=_FOREIGN_SELECTOR),
+            follow(INGRESSES, self.other_ingresses, label_selector=FOREIGN_SELECTOR),
             follow(IP_ADDRESSES, self.addresses),
             follow(
                 ENDPOINT_SLICES,

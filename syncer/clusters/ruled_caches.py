@@ -17,11 +17,16 @@ from kubeio.api.client import Client
 from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.store import Entry, Store
 from kubeio.loop_budget import LoopBudget
+from syncer.rules.custom import hostnames
+from syncer.rules.network.ingress_hosts import BY_HOST_INDEX
 from tenancy import wellknown
 from tenancy.resources import SYNC_RULES
 from tenancy.specs import InvalidSpecError
 from tenancy.sync_rules.checks import find_problem
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
+
+FOREIGN_SELECTOR = f"!{wellknown.CONTROLLED}"
+"""Selector of objects that are no copies of tenants."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -31,7 +36,12 @@ class _RuledWatch:
     """The running watch of one rule."""
 
     rule: SyncRule
-    task: asyncio.Task[None]
+    tasks: tuple[asyncio.Task[None], ...]
+
+
+def _get_watched(rule: SyncRule) -> tuple[object, ...]:
+    """Return the parts of a rule whose change begins its watch again."""
+    return rule.resource, rule.spec.hostnames
 
 
 class RuledCaches:
@@ -61,25 +71,30 @@ class RuledCaches:
         self._is_budget_spent = is_budget_spent
         self._sources: dict[str, Store] = {}
         """Shown objects by kind, of rules with the direction Mirror."""
+        self._foreign: dict[str, Store] = {}
+        """Objects of no tenant by kind, of rules with host names."""
         self._watches: dict[str, _RuledWatch] = {}
         """Running watches by the name of the rule."""
         self._is_changed = asyncio.Event()
         self._subscribers: list[Callable[[], None]] = []
         self._on_added: Callable[[str, Store], None] = lambda _, __: None
         self._on_source: Callable[[str, Entry | None, Entry | None], None] = lambda _, __, ___: None
+        self._on_hosts: Callable[[frozenset[str]], None] = lambda _: None
         rules.subscribe(self._handle_rule)
 
     def subscribe_kinds(
         self,
         on_added: Callable[[str, Store], None],
         on_source: Callable[[str, Entry | None, Entry | None], None],
+        on_hosts: Callable[[frozenset[str]], None],
     ) -> None:
-        """Set the two handlers of the home cluster.
+        """Set the handlers of the home cluster.
 
         `on_added` gets the kind and the new cache of a rule with the direction Down. `on_source`
-        gets each change of a shown object.
+        gets each change of a shown object. `on_hosts` gets hosts that an object has acquired or
+        released.
         """
-        self._on_added, self._on_source = on_added, on_source
+        self._on_added, self._on_source, self._on_hosts = on_added, on_source, on_hosts
 
     def subscribe(self, handler: Callable[[], None]) -> None:
         """Call a function after each change of the usable rules."""
@@ -90,8 +105,16 @@ class RuledCaches:
         return [
             watch.rule
             for watch in self._watches.values()
-            if self._get_store(watch.rule).synced and not watch.rule.is_deleting
+            if self._is_complete(watch.rule) and not watch.rule.is_deleting
         ]
+
+    def get_host_stores(self) -> Mapping[str, Store]:
+        """Return the caches of objects with host names. Copies have the kind as key."""
+        found: dict[str, Store] = {}
+        for rule in (each.rule for each in self._watches.values() if each.rule.spec.hostnames):
+            kind = rule.resource.kind
+            found |= {kind: self._stores[kind], f"{kind} of no tenant": self._foreign[kind]}
+        return found
 
     def list_sources(self, kind: str) -> Iterable[Entry]:
         """Return the objects of the super cluster of a kind that a rule shows."""
@@ -161,7 +184,7 @@ class RuledCaches:
         wanted = {rule.name: rule for rule in self._list_ready()}
         for name, watch in list(self._watches.items()):
             rule = wanted.get(name)
-            if rule is None or rule.resource != watch.rule.resource:
+            if rule is None or _get_watched(rule) != _get_watched(watch.rule):
                 self._stop(name)
             else:
                 self._watches[name] = replace(watch, rule=rule)
@@ -193,12 +216,38 @@ class RuledCaches:
                 store = self._stores[kind] = self._create_store()
                 self._on_added(kind, store)
                 store.subscribe(partial(self._handle_copy, rule.name))
+                store.subscribe(partial(self._handle_hosts, kind))
+            store.set_index(BY_HOST_INDEX, hostnames.build_index(rule.spec.hostnames))
         else:
             store = self._sources.get(kind)
             if store is None:
                 store = self._sources[kind] = Store()
                 store.subscribe(lambda old, new, _: self._on_source(kind, old, new))
-        reflector = CrdReflector(
+        followed = {store: self._label_selector if rule.is_down else ""}
+        if rule.spec.hostnames:
+            followed[self._get_foreign_store(rule)] = FOREIGN_SELECTOR
+        tasks = tuple(
+            group.create_task(
+                self._create_reflector(rule, each, selector).run(),
+                name=f"ruled-{rule.resource.plural}",
+            )
+            for each, selector in followed.items()
+        )
+        self._watches[rule.name] = _RuledWatch(rule, tasks)
+        _log.info("rule.started", rule=rule.name, kind=kind)
+
+    def _get_foreign_store(self, rule: SyncRule) -> Store:
+        """Return the cache of objects of no tenant, whose hosts are taken, too."""
+        kind = rule.resource.kind
+        store = self._foreign.get(kind)
+        if store is None:
+            store = self._foreign[kind] = Store()
+            store.subscribe(partial(self._handle_hosts, kind))
+        store.set_index(BY_HOST_INDEX, hostnames.build_index(rule.spec.hostnames))
+        return store
+
+    def _create_reflector(self, rule: SyncRule, store: Store, selector: str) -> CrdReflector:
+        return CrdReflector(
             self._client,
             rule.resource,
             store,
@@ -206,17 +255,15 @@ class RuledCaches:
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
             on_served=self._announce,
-            label_selector=self._label_selector if rule.is_down else "",
+            label_selector=selector,
             is_built_in=rule.spec.definition == "BuiltIn",
         )
-        task = group.create_task(reflector.run(), name=f"ruled-{rule.resource.plural}")
-        self._watches[rule.name] = _RuledWatch(rule, task)
-        _log.info("rule.started", rule=rule.name, kind=kind)
 
     def _stop(self, name: str) -> None:
         """End the watch of a rule. Its copies stay, and no key is reconciled without a cache."""
         watch = self._watches.pop(name)
-        watch.task.cancel()
+        for task in watch.tasks:
+            task.cancel()
         self._announce()
         _log.info("rule.stopped", rule=name, kind=watch.rule.resource.kind)
 
@@ -225,6 +272,21 @@ class RuledCaches:
         watch = self._watches.get(name)
         if new is None and watch is not None and watch.rule.is_deleting:
             self._is_changed.set()
+
+    def _handle_hosts(self, kind: str, old: Entry | None, new: Entry | None, _: bool) -> None:
+        """Report the hosts that an object has acquired or released."""
+        rule = self.get_rule(kind)
+        if rule is None or not rule.spec.hostnames:
+            return
+        index = hostnames.build_index(rule.spec.hostnames)
+        before, now = (index(each) if each else frozenset() for each in (old, new))
+        if before != now:
+            self._on_hosts(before ^ now)
+
+    def _is_complete(self, rule: SyncRule) -> bool:
+        """Return whether absence in the caches of a rule means absence."""
+        foreign = self._foreign.get(rule.resource.kind) if rule.spec.hostnames else None
+        return self._get_store(rule).synced and (foreign is None or foreign.synced)
 
     def _get_store(self, rule: SyncRule) -> Store:
         stores: Mapping[str, Store] = self._stores if rule.is_down else self._sources

@@ -5,9 +5,10 @@ are written by `mirrors`, as for the kinds of the registry. Hazard: without comp
 sides nothing may be concluded. Otherwise a CRD that is missing for a moment deletes every copy.
 """
 
-from kubeio import errors
+from kubeio import Object, errors
+from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import mirrors, sync_down
+from syncer.controllers import mirrors, sync_down, sync_up
 from syncer.model import mirrored_kinds
 from syncer.model.keys import Key
 from syncer.rules.custom.ruled_kinds import RuledMirror
@@ -103,16 +104,41 @@ async def _reconcile_mirror(mirror: RuledMirror, key: Key, session: Session) -> 
     source = mirror.get_source(key.namespace)
     super_x = caches.get_source(key.kind, source, key.name) if source is not None else None
     if super_x is not None and mirror.is_selected(super_x):
-        wanted = mirror.build(super_x.decode())
+        live = super_x.decode()
+        wanted = mirror.build(live)
         try:
-            return await mirrors.write_mirror(mirror.shape, key, wanted, tenant_x, session)
+            result = await mirrors.write_mirror(mirror.shape, key, wanted, tenant_x, session)
         except errors.NotFound:
             return RequeueAfter(NAMESPACE_RETRY_SECONDS)  # the tenant has no such namespace
+        if tenant_x is not None and mirrored_kinds.is_own_mirror(tenant_x):
+            await _write_status(mirror, key, tenant_x, live, session)
+        return result
     if tenant_x is None or not mirrored_kinds.is_own_mirror(tenant_x):
         return Done()
     if super_x is None and source is not None:
         await _prove_absent(mirror, key, source, session)
     return await mirrors.delete_mirror(mirror.shape.resource, key, tenant_x, session)
+
+
+async def _write_status(
+    mirror: RuledMirror, key: Key, tenant_x: Entry, live: Object, session: Session
+) -> None:
+    """Write the shown status of a mirror. A write that changed the mirror queues the key again."""
+    build, own = mirror.row.build_status_up, tenant_x.decode()
+    if build is None or not mirrored_kinds.is_mirror_current(
+        own, mirror.build(live), mirror.shape.fields
+    ):
+        return
+    live = session.sanitizer.sanitize_status(live)
+    bare = {**own, "status": {}}
+    await sync_up.write_status(
+        mirror.row,
+        key,
+        build(own, live, ()),
+        lambda: build(bare, live, ()) or {},
+        session,
+        observed=sync_up.ObservedTenantObject(tenant_x, own),
+    )
 
 
 async def _prove_absent(mirror: RuledMirror, key: Key, source: str, session: Session) -> None:

@@ -88,6 +88,7 @@ def _enqueue_ingresses_of_service(
         return
     for ingress in session.stores["Ingress"].list(entry.namespace):
         session.enqueue(session.build_key("Ingress", entry.namespace, ingress.name), low=low)
+    enqueue_users_of_kind(session, "Service")
 
 
 def enqueue_budgets_of_pod(
@@ -214,17 +215,19 @@ def enqueue_users_of_class(session: Session, kind: str, name: str, *, low: bool)
             session.enqueue(session.build_key("Ingress", entry.namespace, entry.name), low=low)
 
 
-def enqueue_ingresses_of_hosts(
-    sessions: Iterable[Session], old: Entry | None, new: Entry | None
-) -> None:
-    """Queue the Ingresses with a host that a super Ingress has acquired or released."""
-    before, now = (
-        ingress_hosts.index_by_host(each) if each else frozenset() for each in (old, new)
-    )
-    hosts = before ^ now
+def enqueue_users_of_hosts(sessions: Iterable[Session], hosts: frozenset[str]) -> None:
+    """Queue the objects with a host that a super object has acquired or released."""
     for session in sessions if hosts else ():
-        for entry in ingress_hosts.iterate_users(session.stores["Ingress"], hosts):
-            session.enqueue(session.build_key("Ingress", entry.namespace, entry.name), low=True)
+        for kind in ("Ingress", *session.connection.ruled.list_host_kinds()):
+            for entry in ingress_hosts.iterate_users(session.stores[kind], hosts):
+                session.enqueue(session.build_key(kind, entry.namespace, entry.name), low=True)
+
+
+def enqueue_users_of_kind(session: Session, kind: str) -> None:
+    """Queue the objects of SyncRules that may name an object of a kind. They are few."""
+    for user in session.connection.ruled.list_users(kind) if session.is_home else ():
+        for entry in session.stores[user].list():
+            session.enqueue(session.build_key(user, entry.namespace, entry.name), low=True)
 
 
 def enqueue_users_of_cidrs(session: Session) -> None:

@@ -14,6 +14,7 @@ from syncer.handlers.super_events import SuperEvents
 from syncer.handlers.tenant_events import suspect_drift
 from syncer.model.keys import ADDRESS, NODE, VOLUME, Key
 from syncer.rules.network.cluster_ips import parse_address
+from syncer.rules.network.ingress_hosts import index_by_host
 from syncer.rules.nodes.node_agents import index_by_target as served
 from syncer.rules.placement.target_node import build_node_name
 from syncer.rules.storage import claims, volumes
@@ -52,7 +53,9 @@ class HomeEvents(SuperEvents):
         below.stores[claims.CLAIM].subscribe(self._handle_super_claim)
         for store in (below.stores["Ingress"], below.other_ingresses):
             store.subscribe(self._handle_foreign_ingress)
-        below.ruled.subscribe_kinds(self._handle_ruled_kind, self._handle_ruled_source)
+        below.ruled.subscribe_kinds(
+            self._handle_ruled_kind, self._handle_ruled_source, self._handle_hosts
+        )
         for kind, store in below.classes.items():
             store.subscribe(partial(self._handle_class, kind))
 
@@ -64,7 +67,12 @@ class HomeEvents(SuperEvents):
         dependents.enqueue_slices_of_pod(session, old, new)
 
     def _handle_foreign_ingress(self, old: Entry | None, new: Entry | None, _: bool) -> None:
-        dependents.enqueue_ingresses_of_hosts(self.sessions.values(), old, new)
+        before, now = (index_by_host(each) if each else frozenset() for each in (old, new))
+        self._handle_hosts(before ^ now)
+
+    def _handle_hosts(self, hosts: frozenset[str]) -> None:
+        """Queue the objects with hosts that another object has acquired or released."""
+        dependents.enqueue_users_of_hosts(self.sessions.values(), hosts)
 
     def _handle_node(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old
@@ -122,8 +130,12 @@ class HomeEvents(SuperEvents):
         for session in self.sessions.values() if entry is not None else ():
             mirror = session.ruled_mirrors.get(kind)
             shown = mirror.get_shown_namespace(entry.namespace) if mirror and entry else None
-            if shown is not None and entry is not None:
-                session.enqueue(session.build_key(kind, shown, entry.name))
+            if mirror is None or shown is None or entry is None:
+                continue
+            session.enqueue(session.build_key(kind, shown, entry.name))
+            was, is_now = (each is not None and mirror.is_selected(each) for each in (old, new))
+            if was != is_now:
+                dependents.enqueue_users_of_kind(session, kind)
 
     def _handle_class(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old

@@ -172,6 +172,11 @@ def _find_scope_problem(rule: SyncRule) -> RuleProblem | None:
             "spec.references: are for the direction Down only. Leave the fields out, or list them"
             " in spec.fields.",
         )
+    if not rule.is_down and spec.hostnames:
+        return RuleProblem(
+            "InvalidSpec",
+            "spec.hostnames: are for the direction Down only. List the fields in spec.fields.",
+        )
     if not rule.is_down and spec.removal_policy == "Delete":
         return RuleProblem(
             "InvalidSpec",

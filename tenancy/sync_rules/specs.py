@@ -71,6 +71,8 @@ class SyncRuleSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Labels of the VirtualClusters that the rule applies to, among those whose policy names it."""
     fields: tuple[str, ...] = ()
     references: tuple[RuleReference, ...] = ()
+    hostnames: tuple[str, ...] = ()
+    """Paths of host names, which the policy judges as it judges the hosts of Ingresses."""
     status_fields: tuple[str, ...] = ()
     status_references: tuple[str, ...] = ()
     status_owner: StatusOwner = "SuperCluster"
@@ -137,8 +139,8 @@ def parse_sync_rule(body: Mapping[str, Any]) -> SyncRule:
 
 
 def list_body_paths(spec: SyncRuleSpec) -> list[str]:
-    """Return all paths that pass outside of the status, with those of references."""
-    return [*spec.fields, *_list_reference_paths(spec.references)]
+    """Return all paths that pass outside of the status, with references and host names."""
+    return [*spec.fields, *spec.hostnames, *_list_reference_paths(spec.references)]
 
 
 def list_status_paths(spec: SyncRuleSpec) -> list[str]:

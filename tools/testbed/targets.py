@@ -23,6 +23,7 @@ from tools.testbed import (
     versions,
 )
 from tools.testbed.errors import TestbedError
+from tools.testbed.networks import gateway
 from tools.testbed.progress import StepPrinter
 
 Step = Callable[[StepPrinter], object]
@@ -85,8 +86,8 @@ _INTEGRATION = Target(
 _NODE = _UP | Target(("kubectl", "whereabouts"), images=(_shipped_interpreter, haproxy.build_image))
 _TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
-    (*_OLDER, "csi", "kwok", "karpenter", "cert-manager"),
-    images=(_some_tenants_images, cert_manager.build),
+    (*_OLDER, "csi", "kwok", "karpenter", "cert-manager", "traefik"),
+    images=(_some_tenants_images, cert_manager.build, gateway.build),
 )
 _SLOW = _THOROUGH | Target(_NEWER, images=(browser.build,))
 _BENCH = _UP | Target(("kwok",), images=(_shipped_interpreter,))

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeio.cache.store import Entry
 from syncer.model import mirrored_kinds, references
 from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
+from syncer.rules.network import ingress_paths
 from syncer.rules.registry import KINDS_BY_NAME
+from tenancy import wellknown
 from tenancy.sync_rules import field_paths
 from tenancy.sync_rules.checks import CLASS_KINDS, REFERENCE_KINDS
 from tenancy.sync_rules.specs import RuleReference, SyncRule
@@ -22,6 +25,16 @@ from tenancy.sync_rules.specs import RuleReference, SyncRule
 REFERENCE = "sync-rule-reference"
 OTHER_NAMESPACE = "another-namespace"
 """Replaces a namespace in a status that is not the tenant's."""
+
+
+def is_shown(rule: SyncRule, entry: Entry) -> bool:
+    """Return whether a rule shows a super object. Copies of tenants are never shown."""
+    return rule.spec.selector.matches(entry.labels) and wellknown.CONTROLLED not in entry.labels
+
+
+def names_kind(rule: SyncRule, kind: str) -> bool:
+    """Return whether objects of a rule may name a kind."""
+    return any(kind in each.kinds for each in rule.spec.references)
 
 
 @dataclass(slots=True)
@@ -34,6 +47,8 @@ class ReferenceWalk:
     namespace: str
     """Namespace of the tenant object."""
     problems: list[RejectionProblem] = field(default_factory=list)
+    is_forbidden: bool = False
+    """Whether an existing copy must go, because it names what is not offered."""
 
     def rewrite(self, copied: dict[str, Any]) -> None:
         """Rewrite all references of a copy in place."""
@@ -51,9 +66,9 @@ class ReferenceWalk:
     def _rewrite_name(self, reference: RuleReference, holder: Any, key: Any, where: str) -> None:
         kind, value = reference.kinds[0], holder[key]
         if isinstance(value, list):
-            holder[key] = [self._get_super_name(kind, each, where) for each in value]
+            holder[key] = [self._get_super_name(kind, each, "", where) for each in value]
         elif value:
-            holder[key] = self._get_super_name(kind, value, where)
+            holder[key] = self._get_super_name(kind, value, "", where)
 
     def _rewrite_object(self, reference: RuleReference, found: dict[str, Any], where: str) -> None:
         kind = found.get("kind") or reference.kinds[0]
@@ -64,7 +79,8 @@ class ReferenceWalk:
             if name in found and found[name] != self._get_group(kind):
                 self._report(f"{where}.{name}", f"must be {self._get_group(kind)!r} for a {kind}")
         if "name" in found:
-            found["name"] = self._get_super_name(kind, found["name"], f"{where}.name")
+            given = found.get("namespace")
+            found["name"] = self._get_super_name(kind, found["name"], given, f"{where}.name")
         self._rewrite_namespace(kind, found, f"{where}.namespace")
 
     def _rewrite_namespace(self, kind: str, found: dict[str, Any], where: str) -> None:
@@ -87,7 +103,8 @@ class ReferenceWalk:
         if given:
             found["namespace"] = self.view.get_super_namespace(given)
 
-    def _get_super_name(self, kind: str, name: Any, where: str) -> Any:
+    def _get_super_name(self, kind: str, name: Any, given: Any, where: str) -> Any:
+        """Return the name in the super cluster. `given` is the namespace that the tenant names."""
         if not isinstance(name, str) or not name:
             self._report(where, "must be a name")
             return name
@@ -95,8 +112,39 @@ class ReferenceWalk:
             self._report(where, "is reserved. Name another object")
         if kind in mirrored_kinds.MIRRORS_BY_KIND and not self.view.shows_class(kind, name):
             self._report(where, f"is no {kind} that this cluster offers. Choose another one")
+        self._check_shown(kind, name, where)
+        self._check_external_name(kind, given or self.namespace, name, where)
         row = KINDS_BY_NAME.get(kind) if kind in REFERENCE_KINDS else None
         return row.super_name(name) if row is not None else name
+
+    def _check_shown(self, kind: str, name: str, where: str) -> None:
+        """Report an object of a shown kind that the rule does not show.
+
+        The tenant may have an object of any name itself, so the super object is read.
+        """
+        target = self.rules_by_kind.get(kind)
+        if target is None or target.is_down:
+            return
+        mirror = target.spec.mirror
+        source = mirror.source_namespace if mirror is not None else ""
+        entry = self.view.get_shown_source(kind, source, name)
+        if entry is None or not is_shown(target, entry):
+            self.is_forbidden |= entry is not None  # an absent one may just be recreated
+            self._report(where, f"is no {kind} that this cluster offers. Choose another one")
+
+    def _check_external_name(self, kind: str, namespace: Any, name: str, where: str) -> None:
+        """Report a Service whose name a controller of the super cluster would resolve itself."""
+        store = self.view.stores.get(kind) if kind == "Service" else None
+        if store is None or self.view.policy.network.external_name_backends == "Allow":
+            return
+        if ingress_paths.is_external_name(store.get(namespace, name)):
+            self.is_forbidden = True
+            self._report(
+                where,
+                "names a Service of type ExternalName. Use a Service with a selector, or ask your"
+                " platform administrator to set spec.network.externalNameBackends of the"
+                " TenantPolicy",
+            )
 
     def _get_group(self, kind: str) -> str:
         target = self.rules_by_kind.get(kind)

@@ -23,14 +23,14 @@ from syncer.model.field_rules import (
     ObjectFields,
 )
 from syncer.model.mirrored_kinds import ComparedShape
-from syncer.model.rejections import RejectedError
+from syncer.model.rejections import ForbiddenObjectError, RejectedError
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping
 from syncer.rules import status_ownership
-from syncer.rules.custom import field_tables, references
+from syncer.rules.custom import field_tables, hostnames, references
 from syncer.rules.registry import SyncDirection, SyncedKind, UpdateMethod
 from syncer.rules.status_ownership import StatusOwnership
-from tenancy import names, wellknown
+from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.sync_rules.specs import SyncRule, list_body_paths, list_status_paths
 
@@ -44,6 +44,15 @@ class RuledKinds:
     down: Mapping[str, SyncedKind]
     mirrors: Mapping[str, "RuledMirror"]
     rules: tuple[SyncRule, ...] = ()
+
+    def list_users(self, kind: str) -> list[str]:
+        """Return the kinds whose objects may name a kind."""
+        users = [rule for rule in self.rules if references.names_kind(rule, kind)]
+        return [rule.resource.kind for rule in users]
+
+    def list_host_kinds(self) -> list[str]:
+        """Return the kinds whose objects have host names."""
+        return [rule.resource.kind for rule in self.rules if rule.spec.hostnames]
 
 
 def build_ruled_kinds(rules: Iterable[SyncRule], tenant: Tenant) -> RuledKinds:
@@ -72,10 +81,7 @@ class RuledKind:
         self._rules_by_kind = rules_by_kind
         self._tenant = tenant
         self._table = field_tables.build_table(rule.name, list_body_paths(rule.spec))
-        status = field_tables.build_table(rule.name, list_status_paths(rule.spec))
-        found = status.get("status")
-        self._is_whole_status = isinstance(found, AllowTree)
-        self._status_table = found.fields if isinstance(found, ObjectFields) else _NO_FIELDS
+        self._status = ShownStatus(rule)
         shows = rule.shows_status
         self.row = SyncedKind(
             resource=rule.resource,
@@ -85,7 +91,7 @@ class RuledKind:
             change=self.build_change,
             is_wanted=self.is_wanted,
             has_grace_period=False,
-            status_owner=StatusOwnership(fields=frozenset(self._status_table)),
+            status_owner=StatusOwnership(fields=frozenset(self._status.table)),
             list_references=self.list_references,
             list_awaited=self.list_awaited,
             build_status_up=self.build_status_up if shows else None,
@@ -113,12 +119,17 @@ class RuledKind:
         }
         walk = field_tables.RuleWalk(rule=rule.name)
         copied = walk.copy_fields(body, self._table)
-        if walk.problems:
-            raise RejectedError(*walk.problems)
+        malformed = walk.problems or list(hostnames.find_malformed(rule, body))
+        if malformed:
+            raise RejectedError(*malformed)
+        foreign = list(hostnames.find_problems(rule, own, view))
+        if foreign:
+            raise ForbiddenObjectError(*foreign)
         rewriting = references.ReferenceWalk(rule, self._rules_by_kind, view, metadata["namespace"])
         rewriting.rewrite(copied)
         if rewriting.problems:
-            raise RejectedError(*rewriting.problems)
+            refusal = ForbiddenObjectError if rewriting.is_forbidden else RejectedError
+            raise refusal(*rewriting.problems)
         return {
             "apiVersion": rule.resource.api_version,
             "kind": rule.resource.kind,
@@ -159,25 +170,42 @@ class RuledKind:
         self, own: Mapping[str, Any], live: Mapping[str, Any], types: Collection[str] = ()
     ) -> Object | None:
         """Return the merge patch of the tenant's status, or None."""
-        before, found = as_mapping(own.get("status")), as_mapping(live.get("status"))
-        owner = StatusOwnership(
-            fields=frozenset(before if self._is_whole_status else self._status_table)
-        )
-        shown = (
-            copy.deepcopy(dict(found))
-            if self._is_whole_status
-            else field_tables.copy_status(found, self._status_table)
-        )
+        shown = self._status.copy_fields(live)
         references.restore_namespaces(
             shown, self.rule, own, self._rules_by_kind, self._get_super_namespace
         )
+        return self._status.build_patch(own, shown, types)
+
+    def _get_super_namespace(self, namespace: str) -> str:
+        return names.build_super_namespace(self._tenant.root, self._tenant.uid, namespace)
+
+
+class ShownStatus:
+    """The parts of the status of one kind that tenants see."""
+
+    def __init__(self, rule: SyncRule) -> None:
+        status = field_tables.build_table(rule.name, list_status_paths(rule.spec))
+        found = status.get("status")
+        self._is_whole = isinstance(found, AllowTree)
+        self.table = found.fields if isinstance(found, ObjectFields) else _NO_FIELDS
+
+    def copy_fields(self, live: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the shown parts of a super object's status."""
+        found = as_mapping(live.get("status"))
+        if self._is_whole:
+            return copy.deepcopy(dict(found))
+        return field_tables.copy_status(found, self.table)
+
+    def build_patch(
+        self, own: Mapping[str, Any], shown: Mapping[str, Any], types: Collection[str]
+    ) -> Object | None:
+        """Return the merge patch of the tenant's status, or None."""
+        before = as_mapping(own.get("status"))
+        owner = StatusOwnership(fields=frozenset(before if self._is_whole else self.table))
         patch = status_ownership.build_patch(owner, before, shown, types)
         if not patch:
             return None
         return {"metadata": {"uid": own["metadata"]["uid"]}, "status": patch}
-
-    def _get_super_namespace(self, namespace: str) -> str:
-        return names.build_super_namespace(self._tenant.root, self._tenant.uid, namespace)
 
 
 class RuledMirror:
@@ -186,7 +214,15 @@ class RuledMirror:
     def __init__(self, rule: SyncRule) -> None:
         self.rule = rule
         self._table = field_tables.build_table(rule.name, list_body_paths(rule.spec))
+        self._status = ShownStatus(rule)
         self.shape = ComparedShape(rule.resource, tuple(self._table))
+        self.row = SyncedKind(
+            resource=rule.resource,
+            direction=SyncDirection.DOWN_UP,
+            update_method=UpdateMethod.REPLACE,
+            status_owner=StatusOwnership(fields=frozenset(self._status.table)),
+            build_status_up=self.build_status_up if rule.shows_status else None,
+        )
 
     def get_source(self, tenant_namespace: str) -> str | None:
         """Return the super namespace whose objects a tenant namespace shows, or None."""
@@ -203,10 +239,14 @@ class RuledMirror:
         return mirror.tenant_namespace if super_namespace == mirror.source_namespace else None
 
     def is_selected(self, entry: Entry) -> bool:
-        """Return whether the rule shows a super object. Copies of tenants are never shown."""
-        return self.rule.spec.selector.matches(entry.labels) and (
-            wellknown.CONTROLLED not in entry.labels
-        )
+        """Return whether the rule shows a super object."""
+        return references.is_shown(self.rule, entry)
+
+    def build_status_up(
+        self, own: Mapping[str, Any], live: Mapping[str, Any], types: Collection[str] = ()
+    ) -> Object | None:
+        """Return the merge patch of the tenant's status, or None."""
+        return self._status.build_patch(own, self._status.copy_fields(live), types)
 
     def build(self, super_x: Mapping[str, Any]) -> Object:
         """Return the object as the tenant sees it."""

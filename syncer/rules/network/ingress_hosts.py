@@ -1,8 +1,9 @@
 """Hosts of Ingresses: the hosts that a tenant may name, and the owner of each host.
 
 Pure. Owns the index by host, the rules on hosts, and the order of claims to a host. A host belongs
-to the tenant of the oldest Ingress in the super cluster that names it, or to the super cluster
-itself. Must not know how other tenants are notified that a host is free.
+to the tenant of the oldest object in the super cluster that names it, or to the super cluster
+itself. Such an object is an Ingress, or of a SyncRule with host names. Must not know how other
+tenants are notified that a host is free.
 
 Hazard: a rule must have a host, and the host must be the tenant's. One controller serves all
 tenants, so any other rule would receive traffic of other tenants. The hosts in `tls` must be hosts
@@ -11,7 +12,7 @@ tenant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeio.cache.store import Entry, Store
 from syncer.model.rejections import RejectionProblem
@@ -23,12 +24,20 @@ INGRESS = "Ingress"
 FOREIGN_INGRESS = "Ingress of the super cluster"
 """Key of the cache of Ingresses that belong to no tenant."""
 BY_HOST_INDEX = "host"
-"""Index of Ingresses by the hosts of their rules."""
+"""Index of Ingresses and other objects by the hosts that they name."""
 MAX_HOSTS = 500
 """Maximum number of hosts of one Ingress. Each host is looked up."""
-_MAX_LENGTH = 253
+MAX_LENGTH = 253
+"""Maximum length of a host in characters."""
 _WILDCARD_PREFIX = "*."
 _RULE_NAME = "ingress-host"
+
+
+class HostHolder(NamedTuple):
+    """An object of the tenant in the super cluster, and the hosts that it has there."""
+
+    entry: Entry
+    hosts: frozenset[str]
 
 
 def index_by_host(entry: Entry) -> frozenset[str]:
@@ -39,19 +48,19 @@ def index_by_host(entry: Entry) -> frozenset[str]:
 def _get_hosts(spec: Mapping[str, Any]) -> frozenset[str]:
     found = (rule.get("host") for rule in as_mappings(spec.get("rules"))[:MAX_HOSTS])
     return frozenset(
-        host.lower() for host in found if isinstance(host, str) and 0 < len(host) <= _MAX_LENGTH
+        host.lower() for host in found if isinstance(host, str) and 0 < len(host) <= MAX_LENGTH
     )
 
 
 def iterate_users(store: Store, hosts: Iterable[str]) -> Iterator[Entry]:
-    """Yield the Ingresses of a cache whose rules match one of some hosts."""
+    """Yield the objects of a cache that name one of some hosts, or a host that matches one."""
     for host in hosts:
         for key in _iterate_matching_hosts(host):
             yield from store.index(BY_HOST_INDEX, key)
         if host.startswith(_WILDCARD_PREFIX):  # few may have a wildcard
-            for entry in store.list():
-                if any(each.endswith(host[1:]) for each in index_by_host(entry)):
-                    yield entry
+            for value in store.list_index_values(BY_HOST_INDEX):
+                if value.endswith(host[1:]):
+                    yield from store.index(BY_HOST_INDEX, value)
 
 
 def _iterate_matching_hosts(host: str) -> Iterator[str]:
@@ -79,7 +88,7 @@ def find_malformed(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     rules, tls = as_mappings(spec.get("rules")), as_mappings(spec.get("tls"))
     for number, rule in enumerate(rules):
         host = rule.get("host") or ""
-        if not isinstance(host, str) or len(host) > _MAX_LENGTH:
+        if not isinstance(host, str) or len(host) > MAX_LENGTH:
             text = "must be a host name. Correct the object"
             yield RejectionProblem("malformed", f"spec.rules[{number}].host", text)
     count = len(rules) + sum(len(as_strings(item.get("hosts"))) for item in tls)
@@ -100,7 +109,7 @@ def find_problems(
     for number, rule in enumerate(as_mappings(spec.get("rules"))):
         path, host = f"spec.rules[{number}].host", (rule.get("host") or "").lower()
         if host:
-            yield from _find_rule_problems(host, path, own, view)
+            yield from find_host_problems(host, path, own, view)
         elif not is_for_all:
             text = (
                 "must be set, because the rule would receive requests of other tenants. Set a host"
@@ -110,7 +119,7 @@ def find_problems(
 
 
 def _find_tls_problems(
-    spec: Mapping[str, Any], own: Entry | None, view: TenantView, *, is_for_all: bool
+    spec: Mapping[str, Any], own: HostHolder | None, view: TenantView, *, is_for_all: bool
 ) -> Iterator[RejectionProblem]:
     """Yield a problem for each host of a certificate that is no host of a rule.
 
@@ -123,15 +132,16 @@ def _find_tls_problems(
         for index, host in enumerate(as_strings(item.get("hosts"))):
             where = f"spec.tls[{number}].hosts[{index}]"
             if host.lower() not in in_rules and not has_any_host:
-                text = f"{host[:_MAX_LENGTH]} is no host of a rule. Add a rule with this host"
+                text = f"{host[:MAX_LENGTH]} is no host of a rule. Add a rule with this host"
                 yield RejectionProblem(_RULE_NAME, where, text)
             else:
-                yield from _find_rule_problems(host.lower(), where, own, view)
+                yield from find_host_problems(host.lower(), where, own, view)
 
 
-def _find_rule_problems(
-    host: str, path: str, own: Entry | None, view: TenantView
+def find_host_problems(
+    host: str, path: str, own: HostHolder | None, view: TenantView
 ) -> Iterator[RejectionProblem]:
+    """Yield a problem if a host is not offered, or belongs to another tenant."""
     offered = [
         each.lower().removeprefix(_WILDCARD_PREFIX) for each in view.policy.network.ingress_hosts
     ]
@@ -149,20 +159,20 @@ def _find_rule_problems(
 
 
 def _find_taken_problems(
-    host: str, path: str, own: Entry | None, view: TenantView
+    host: str, path: str, own: HostHolder | None, view: TenantView
 ) -> Iterator[RejectionProblem]:
     if any(_is_older_than_own(entry, host, own, view) for entry in _iterate_foreign(host, view)):
         text = (
-            f"{host} is used by another Ingress. Use another host, or contact your platform"
-            " administrator"
+            f"{host} is used by another Ingress or route. Use another host, or contact your"
+            " platform administrator"
         )
         yield RejectionProblem("host-taken", path, text)
 
 
 def _iterate_foreign(host: str, view: TenantView) -> Iterator[Entry]:
-    """Yield the Ingresses of the super cluster that have a host and are not the tenant's."""
-    for kind in (INGRESS, FOREIGN_INGRESS):
-        store = view.super_stores.get(kind)
+    """Yield the objects of the super cluster that have a host and are not the tenant's."""
+    ingresses = (view.super_stores.get(kind) for kind in (INGRESS, FOREIGN_INGRESS))
+    for store in (*ingresses, *view.get_host_stores().values()):
         for key in _iterate_matching_hosts(host) if store is not None else ():
             for entry in store.index(BY_HOST_INDEX, key) if store is not None else ():
                 if _get_tenant(entry, view) != view.tenant.uid:
@@ -170,9 +180,9 @@ def _iterate_foreign(host: str, view: TenantView) -> Iterator[Entry]:
 
 
 def _get_tenant(entry: Entry, view: TenantView) -> str:
-    """Return the tenant of an Ingress. Empty if it belongs to no tenant.
+    """Return the tenant of an object with hosts. Empty if it belongs to no tenant.
 
-    An Ingress that a controller creates in a super namespace belongs to the tenant of that
+    An object that a controller creates in a super namespace belongs to the tenant of that
     namespace.
     """
     spaces = view.super_stores.get("Namespace")
@@ -184,21 +194,22 @@ def _get_tenant(entry: Entry, view: TenantView) -> str:
     return ""
 
 
-def _is_older_than_own(entry: Entry, host: str, own: Entry | None, view: TenantView) -> bool:
-    """Return whether another owner's Ingress had a host before the tenant's.
+def _is_older_than_own(entry: Entry, host: str, own: HostHolder | None, view: TenantView) -> bool:
+    """Return whether another owner's object had a host before the tenant's.
 
-    An Ingress of the super cluster itself always has precedence.
+    An object of the super cluster itself always has precedence.
     """
-    if own is None or host not in index_by_host(own) or not _get_tenant(entry, view):
+    if own is None or host not in own.hosts or not _get_tenant(entry, view):
         return True
-    return _rank_by_age(entry) < _rank_by_age(own)
+    return _rank_by_age(entry) < _rank_by_age(own.entry)
 
 
 def _rank_by_age(entry: Entry) -> tuple[str, str]:
     return (str(entry.decode()["metadata"].get("creationTimestamp", "")), entry.uid)
 
 
-def _get_twin(metadata: Mapping[str, Any], view: TenantView) -> Entry | None:
+def _get_twin(metadata: Mapping[str, Any], view: TenantView) -> HostHolder | None:
     store = view.super_stores.get(INGRESS)
     place = view.get_super_namespace(metadata["namespace"])
-    return store.get(place, metadata["name"]) if store is not None else None
+    twin = store.get(place, metadata["name"]) if store is not None else None
+    return HostHolder(twin, index_by_host(twin)) if twin is not None else None

@@ -10,6 +10,7 @@ import pytest
 from kubeio.cache.store import Store, parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers.sync_down import SOURCE_MISSING
+from syncer.handlers import dependents
 from syncer.handlers.tenant_events import TenantEvents
 from tenancy.sync_rules.specs import parse_sync_rule
 from tests.support.syncer.reconciles import reconcile
@@ -147,3 +148,41 @@ async def test_an_object_without_a_required_reference_is_refused(spec):
     assert not world.below.writes("Widget")
     assert world.told() == ["SyncRejected"]
     assert "spec.class must be set" in str(world.above.bodies)
+async def test_an_offered_object_is_shown_with_its_status():
+    world = build_world(
+        direction="Mirror",
+        references=[],
+        statusFields=["status.addresses[].value", "status.conditions[].type"],
+        mirror={"sourceNamespace": "infra", "tenantNamespace": "web"},
+    )
+    source = Store()
+    world.super_cluster.ruled._sources["Widget"] = source
+    source.synced = True
+    metadata = {"name": "x", "namespace": "infra", "uid": "i", "resourceVersion": "5"}
+    status = {
+        "addresses": [{"value": "198.51.100.7", "type": "IPAddress"}],
+        "conditions": [{"type": "Ready"}],
+        "secret": "k",
+    }
+    body = {"metadata": metadata, "spec": {"size": "s"}, "status": status}
+    source.put(parse_entry(orjson.dumps(body)), live=True)
+    for _ in range(2):  # the status follows the object
+        await reconcile(world, "Widget")
+        shown = parse_entry(orjson.dumps(world.above.object("Widget", "x")))
+        world.session.stores["Widget"].put(shown, live=True)
+    expected = {"addresses": [{"value": "198.51.100.7"}], "conditions": [{"type": "Ready"}]}
+    assert world.above.object("Widget", "x")["status"] == expected
+    written = len(world.above.writes())
+    await reconcile(world, "Widget")
+    assert len(world.above.writes()) == written
+
+
+async def test_routes_wait_for_the_object_that_they_name():
+    world = build_world(references=[{"path": "spec.to", "kinds": ["Widget"]}])
+    has(world, size="s")
+    while (early := world.session.queue.take()) is not None:
+        world.session.queue.done(early)
+    dependents.enqueue_users_of_kind(world.session, "Widget")
+    key = world.session.queue.take()
+    assert key is not None
+    assert (key.kind, key.name) == ("Widget", "x")

@@ -100,3 +100,11 @@ def test_rights_are_those_of_the_ruled_kinds_alone():
     assert build_super_rules([mirror])[0]["verbs"] == ["get", "list", "watch"]
     assert build_tenant_rules([down])[0]["verbs"] == ["get", "list", "watch"]
     assert build_super_rules([]) == []
+
+
+def test_host_names_are_for_copies_only():
+    rule = build_rule(hostnames=["spec.hostnames[]"])
+    assert find_problem(rule) is None
+    problem = find_problem(build_rule(direction="Mirror", hostnames=["spec.hostnames[]"]))
+    assert problem is not None
+    assert (problem.reason, "spec.hostnames" in problem.message) == ("InvalidSpec", True)

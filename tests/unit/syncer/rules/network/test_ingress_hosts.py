@@ -259,7 +259,8 @@ def test_a_host_that_comes_or_goes_below_wakes_who_wants_it(changed, woken):
     }
     entry = put(Store(), other)
     for old, new in ((None, entry), (entry, None), (entry, entry)):
-        dependents.enqueue_ingresses_of_hosts([world.session], old, new)
+        before, now = (ingress_hosts.index_by_host(each) if each else set() for each in (old, new))
+        dependents.enqueue_users_of_hosts([world.session], frozenset(before ^ now))
         found = set()
         while (key := world.session.queue.take()) is not None:
             world.session.queue.done(key)
