@@ -75,6 +75,17 @@ def _enqueue_ruled_references(
             session.enqueue(session.build_key(ref.kind, namespace, ref.name), low=low)
 
 
+def enqueue_users_of_shown_kind(session: Session, kind: str) -> None:
+    """Queue the objects of SyncRules that may name an object of a shown kind."""
+    for rule in session.connection.ruled.rules:
+        named = {each for reference in rule.spec.references for each in reference.kinds}
+        if kind in named and rule.resource.kind in session.kinds:
+            for entry in session.stores[rule.resource.kind].list():
+                session.enqueue(
+                    session.build_key(rule.resource.kind, entry.namespace, entry.name), low=True
+                )
+
+
 def _enqueue_ingresses_of_service(
     session: Session, old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:

@@ -13,6 +13,7 @@ from syncer.handlers import dependents
 from syncer.handlers.super_events import SuperEvents
 from syncer.handlers.tenant_events import suspect_drift
 from syncer.model.keys import ADDRESS, NODE, VOLUME, Key
+from syncer.rules.custom.ruled_kinds import RuledMirror
 from syncer.rules.network.cluster_ips import parse_address
 from syncer.rules.nodes.node_agents import index_by_target as served
 from syncer.rules.placement.target_node import build_node_name
@@ -124,6 +125,8 @@ class HomeEvents(SuperEvents):
             shown = mirror.get_shown_namespace(entry.namespace) if mirror and entry else None
             if shown is not None and entry is not None:
                 session.enqueue(session.build_key(kind, shown, entry.name))
+                if _is_selected(mirror, old) != _is_selected(mirror, new):
+                    dependents.enqueue_users_of_shown_kind(session, kind)
 
     def _handle_class(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old
@@ -170,3 +173,7 @@ class HomeEvents(SuperEvents):
             name = volumes.get_recorded_volume_name(entry) if entry is not None else ""
             if session is not None and name:
                 session.enqueue(session.build_key(VOLUME, "", name), low=not live)
+
+
+def _is_selected(mirror: RuledMirror | None, entry: Entry | None) -> bool:
+    return mirror is not None and entry is not None and mirror.is_selected(entry)

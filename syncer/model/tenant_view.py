@@ -39,6 +39,11 @@ def return_no_range() -> ServiceCidr | None:
     return None
 
 
+def return_no_entry(_: str, __: str, ___: str) -> Entry | None:
+    """Return None, because no SyncRule shows an object."""
+    return None
+
+
 def return_false(_: CidrAddress) -> bool:
     """Return False, because no pod is known."""
     return False
@@ -79,6 +84,8 @@ class TenantView:
     get_super_service_range: Callable[[], ServiceCidr | None] = return_no_range
     """Return the super cluster's service range, of which the tenant's is a part. None if
     unknown."""
+    get_shown_source: Callable[[str, str, str], Entry | None] = return_no_entry
+    """Return the super object of a kind that a SyncRule shows, by kind, namespace and name."""
     get_target_network: Callable[[], TargetNetwork] | None = None
     """Return the settings of a target. None for the home cluster."""
 

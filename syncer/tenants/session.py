@@ -108,6 +108,7 @@ class Session:
             is_own_pod=self._is_own_pod,
             list_node_ports=self.node_ports.list_ports,
             get_super_service_range=super_cluster.get_service_range,
+            get_shown_source=connection.home_cluster.ruled.get_source,
             get_target_network=self._get_network_source(),
         )
         self._all_keys = AllKeys(

@@ -28,12 +28,15 @@ CLOSED = "sync-rule-closed-field"
 
 def build_table(rule: str, paths: Iterable[str]) -> Mapping[str, FieldRule]:
     """Return the table of a rule for these paths."""
-    text = (
+    tree = AllowTree(CLOSED_FIELDS, CLOSED, _build_closed_text(rule))
+    return _build_fields(field_paths.build_tree(paths), tree)
+
+
+def _build_closed_text(rule: str) -> str:
+    return (
         "must not be set here, because it would use rights of the super cluster. Remove it"
         f" (SyncRule {rule})"
     )
-    tree = AllowTree(CLOSED_FIELDS, CLOSED, text)
-    return _build_fields(field_paths.build_tree(paths), tree)
 
 
 def _build_fields(nodes: Mapping[str, FieldNode], tree: AllowTree) -> Mapping[str, FieldRule]:
@@ -68,6 +71,9 @@ class RuleWalk(FieldWalk):
 
     def _report_unknown(self, value: Any, path: str) -> None:
         if value is None or value in ("", [], {}):
+            return
+        if path.rpartition(".")[2] in CLOSED_FIELDS:
+            self.problems.append(RejectionProblem(CLOSED, path, _build_closed_text(self.rule)))
             return
         text = (
             "is not synced. Remove it, or ask your platform administrator to list it in spec.fields"

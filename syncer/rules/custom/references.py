@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubeio.cache.store import Entry
 from syncer.model import mirrored_kinds, references
 from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.rules.registry import KINDS_BY_NAME
+from tenancy import wellknown
 from tenancy.sync_rules import field_paths
 from tenancy.sync_rules.checks import CLASS_KINDS, REFERENCE_KINDS
 from tenancy.sync_rules.specs import RuleReference, SyncRule
@@ -91,8 +93,18 @@ class ReferenceWalk:
             self._report(where, "is reserved. Name another object")
         if kind in mirrored_kinds.MIRRORS_BY_KIND and not self.view.shows_class(kind, name):
             self._report(where, f"is no {kind} that this cluster offers. Choose another one")
+        target = self.rules_by_kind.get(kind)
+        if target is not None and not target.is_down and not self._is_offered(target, name):
+            self._report(where, f"is no {kind} that this cluster offers. Choose another one")
         row = KINDS_BY_NAME.get(kind) if kind in REFERENCE_KINDS else None
         return row.super_name(name) if row is not None else name
+
+    def _is_offered(self, target: SyncRule, name: str) -> bool:
+        """Return whether a rule shows an object. The tenant may have another one of that name."""
+        mirror = target.spec.mirror
+        place = mirror.source_namespace if mirror is not None else ""
+        entry = self.view.get_shown_source(target.resource.kind, place, name)
+        return entry is not None and is_shown(target, entry)
 
     def _get_group(self, kind: str) -> str:
         target = self.rules_by_kind.get(kind)
@@ -101,6 +113,11 @@ class ReferenceWalk:
     def _report(self, where: str, text: str) -> None:
         remedy = f"{text} (SyncRule {self.rule.name})"
         self.problems.append(RejectionProblem(REFERENCE, where, remedy))
+
+
+def is_shown(rule: SyncRule, entry: Entry) -> bool:
+    """Return whether a rule shows a super object. Copies of tenants are never shown."""
+    return rule.spec.selector.matches(entry.labels) and wellknown.CONTROLLED not in entry.labels
 
 
 def list_needs(rule: SyncRule, body: Mapping[str, Any]) -> list[tuple[str, str, str]]:

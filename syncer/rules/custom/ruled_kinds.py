@@ -30,8 +30,9 @@ from syncer.rules import status_ownership
 from syncer.rules.custom import field_tables, references
 from syncer.rules.registry import SyncDirection, SyncedKind, UpdateMethod
 from syncer.rules.status_ownership import StatusOwnership
-from tenancy import names, wellknown
+from tenancy import names
 from tenancy.ownership import Tenant
+from tenancy.sync_rules.built_in_kinds import get_built_in_kind
 from tenancy.sync_rules.specs import SyncRule, list_body_paths, list_status_paths
 
 _NO_FIELDS: Mapping[str, FieldRule] = {}
@@ -169,10 +170,29 @@ class RuledKind:
         patch = status_ownership.build_patch(owner, before, shown, types)
         if not patch:
             return None
+        patch = _clear_fixed_fields(self.rule, before, shown) or patch
         return {"metadata": {"uid": own["metadata"]["uid"]}, "status": patch}
 
     def _get_super_namespace(self, namespace: str) -> str:
         return names.build_super_namespace(self._tenant.root, self._tenant.uid, namespace)
+
+
+def _clear_fixed_fields(
+    rule: SyncRule, before: Mapping[str, Any], shown: Mapping[str, Any]
+) -> Object:
+    """Return the patch that removes fields which the tenant's API server does not let change.
+
+    Empty if there are none. The write of the removal queues the key again, which then writes the
+    new value.
+    """
+    fixed = get_built_in_kind(rule.resource).fixed_status_fields
+    return {
+        name: None
+        for field, others in fixed.items()
+        if before.get(field) is not None and before[field] != shown.get(field)
+        for name in (field, *others)
+        if name in before
+    }
 
 
 class RuledMirror:
@@ -199,9 +219,7 @@ class RuledMirror:
 
     def is_selected(self, entry: Entry) -> bool:
         """Return whether the rule shows a super object. Copies of tenants are never shown."""
-        return self.rule.spec.selector.matches(entry.labels) and (
-            wellknown.CONTROLLED not in entry.labels
-        )
+        return references.is_shown(self.rule, entry)
 
     def build(self, super_x: Mapping[str, Any]) -> Object:
         """Return the object as the tenant sees it."""
