@@ -24,19 +24,13 @@ from tenancy.sync_rules.field_paths import FieldNode
 
 UNLISTED = "sync-rule-field"
 CLOSED = "sync-rule-closed-field"
+_CLOSED_TEXT = "must not be set here, because it would use rights of the super cluster. Remove it"
 
 
 def build_table(rule: str, paths: Iterable[str]) -> Mapping[str, FieldRule]:
     """Return the table of a rule for these paths."""
-    tree = AllowTree(CLOSED_FIELDS, CLOSED, _build_closed_text(rule))
+    tree = AllowTree(CLOSED_FIELDS, CLOSED, f"{_CLOSED_TEXT} (SyncRule {rule})")
     return _build_fields(field_paths.build_tree(paths), tree)
-
-
-def _build_closed_text(rule: str) -> str:
-    return (
-        "must not be set here, because it would use rights of the super cluster. Remove it"
-        f" (SyncRule {rule})"
-    )
 
 
 def _build_fields(nodes: Mapping[str, FieldNode], tree: AllowTree) -> Mapping[str, FieldRule]:
@@ -73,7 +67,8 @@ class RuleWalk(FieldWalk):
         if value is None or value in ("", [], {}):
             return
         if path.rpartition(".")[2] in CLOSED_FIELDS:
-            self.problems.append(RejectionProblem(CLOSED, path, _build_closed_text(self.rule)))
+            text = f"{_CLOSED_TEXT} (SyncRule {self.rule})"
+            self.problems.append(RejectionProblem(CLOSED, path, text))
             return
         text = (
             "is not synced. Remove it, or ask your platform administrator to list it in spec.fields"
