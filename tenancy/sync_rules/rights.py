@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS
-from tenancy.sync_rules.built_in_kinds import get_built_in_kind
 from tenancy.sync_rules.specs import SyncRule
+from tenancy.sync_rules.status_rules import get_built_in_kind
 
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "delete"]

@@ -15,7 +15,8 @@ import pytest
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.support import node_objects
 from tests.support.kubectl import until
-from tools.testbed import chart, devices
+from tools.testbed import chart
+from tools.testbed.drivers import devices
 from tools.testbed.progress import StepPrinter
 
 pytestmark = [pytest.mark.node, pytest.mark.thorough, pytest.mark.timeout(900)]

@@ -32,8 +32,8 @@ from syncer.rules.registry import SyncDirection, SyncedKind, UpdateMethod
 from syncer.rules.status_ownership import StatusOwnership
 from tenancy import names
 from tenancy.ownership import Tenant
-from tenancy.sync_rules.built_in_kinds import get_built_in_kind
 from tenancy.sync_rules.specs import SyncRule, list_body_paths, list_status_paths
+from tenancy.sync_rules.status_rules import get_built_in_kind
 
 _NO_FIELDS: Mapping[str, FieldRule] = {}
 

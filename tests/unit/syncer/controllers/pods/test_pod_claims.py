@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers.pods import pod_device_claims
+from syncer.controllers.pods import pod_claims
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
 from tests.support.syncer.sessions import SessionWorld
 
@@ -38,7 +38,7 @@ async def wait(world: SessionWorld, *, generated: str | None = None, **source: s
         status={"resourceClaimStatuses": statuses},
     )
     key = world.session.build_key("Pod", "web", "web")
-    await pod_device_claims.wait_for_claims(key, pod, pod.decode(), world.session)
+    await pod_claims.wait_for_claims(key, pod, pod.decode(), world.session)
 
 
 def list_messages(world: SessionWorld) -> list[str]:
@@ -49,7 +49,7 @@ def list_messages(world: SessionWorld) -> list[str]:
 
 async def test_without_a_rule_no_claim_is_looked_up():
     for world in (build_world(), build_world(build_rule("example.io"))):
-        assert not pod_device_claims.is_offered(world.session)
+        assert not pod_claims.is_offered(world.session)
         await wait(world, resourceClaimName="mine")
 
 

@@ -20,7 +20,7 @@ from syncer.rules.resource_claims import PodClaim
 from syncer.tenants.session import Session
 from tenancy import names
 from tenancy.resources import PODS
-from tenancy.sync_rules.built_in_kinds import RESOURCE_CLAIM, is_device_claim
+from tenancy.sync_rules.status_rules import RESOURCE_CLAIM, is_device_claim
 
 
 def is_offered(session: Session) -> bool:
