@@ -57,6 +57,10 @@ async def test_rights_of_rules_come_and_go_with_their_roles(aggregating: ChartAp
         wanted = build_super_rules(rules)
         await eventually(list_granted, until=lambda found: is_granted(wanted, found), within=60)
 
+        # An upgrade must not conflict with the controller that writes the rules.
+        aggregating.helm("upgrade", RELEASE, str(CHART), "--set", ENABLED)
+        assert is_granted(wanted, await list_granted())
+
         added = OWN_ROLE["rules"]
         assert not is_granted(added, await list_granted())
         await client.create(CLUSTER_ROLES, OWN_ROLE)
