@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.node, pytest.mark.thorough, pytest.mark.timeout(900)]
 SPACE = "devices"
 CLASS = "testbed"
 OFFERED = {"tenancy.x-k8s.io/offered": "true"}
-COUNT = 2
+COUNT = 3
 """Number of devices. The pods of these tests need more, one after the other."""
 POLICY = {
     "apiVersion": "tenancy.x-k8s.io/v1alpha1",
@@ -138,26 +138,29 @@ def test_devices_of_ended_pods_are_free_again(tenant: TenantAdmin):
 
     def list_generated() -> list[str]:
         found = tenant.kubectl.items("resourceclaims", "-n", SPACE)
-        return [each["metadata"]["name"] for each in found if each["metadata"]["name"] != "mine"]
+        names = [each["metadata"]["name"] for each in found]
+        return [name for name in names if name.startswith("each-")]
 
     until(lambda: not list_generated(), "the end of the claims of ended pods")
 
 
 def test_a_claim_ends_with_its_allocation(super_cluster: SuperClusterAdmin, tenant: TenantAdmin):
     """The super claim is in use until the pod has ended, and then nothing of it is left."""
-    tenant.kubectl.run("-n", SPACE, "delete", "pod", "named", timeout=120)
-    until(
-        lambda: (
-            "allocation"
-            not in (tenant.kubectl.get("resourceclaim", "mine", "-n", SPACE).get("status") or {})
-        ),
-        "the end of the allocation in the tenant",
-    )
-    tenant.kubectl.run("-n", SPACE, "delete", "resourceclaim", "mine", timeout=120)
+    tenant.kubectl.apply({**CLAIM, "metadata": {"name": "brief", "namespace": SPACE}})
+    tenant.kubectl.apply(user_of("brief", "sleep 2147483647", resourceClaimName="brief"))
+    wait_phase(tenant, "brief", "Running")
+    tenant.kubectl.run("-n", SPACE, "delete", "pod", "brief", timeout=120)
+
+    def is_allocated() -> bool:
+        found = tenant.kubectl.get("resourceclaim", "brief", "-n", SPACE)
+        return "allocation" in (found.get("status") or {})
+
+    until(lambda: not is_allocated(), "the end of the allocation in the tenant")
+    tenant.kubectl.run("-n", SPACE, "delete", "resourceclaim", "brief", timeout=120)
     below = tenant.super_namespace(SPACE)
     until(
-        lambda: not super_cluster.kubectl.items("resourceclaims", "-n", below),
-        "the end of the copies",
+        lambda: not super_cluster.kubectl.exists("resourceclaim", "brief", "-n", below),
+        "the end of the copy",
     )
 
 
