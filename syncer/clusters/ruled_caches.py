@@ -6,6 +6,7 @@ and is created a second time.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,8 @@ from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
 
 FOREIGN_SELECTOR = f"!{wellknown.CONTROLLED}"
 """Selector of objects that are no copies of tenants."""
+RELEASE_RETRY_SECONDS = 10.0
+"""Retry interval in seconds for a finalizer that could not be removed."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -148,11 +151,17 @@ class RuledCaches:
             while True:
                 self._is_changed.clear()
                 self._apply_rules(group)
-                await self._release_deleted()
-                await self._is_changed.wait()
+                is_done = await self._release_deleted()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(None if is_done else RELEASE_RETRY_SECONDS):
+                        await self._is_changed.wait()
 
-    async def _release_deleted(self) -> None:
-        """Remove the finalizer of each deleted rule that has no copy left."""
+    async def _release_deleted(self) -> bool:
+        """Remove the finalizer of each deleted rule that has no copy left.
+
+        Returns False if a rule must be tried again without an event.
+        """
+        is_done = True
         for entry in self._rules.list():
             metadata = entry.decode()["metadata"] if entry.deleting else {}
             held = metadata.get("finalizers") or []
@@ -161,6 +170,7 @@ class RuledCaches:
                 continue
             if watch is not None:
                 store = self._get_store(watch.rule)
+                is_done &= store.synced  # the end of the last copy is an event
                 if not store.synced or len(store):
                     continue
             patch = {
@@ -174,8 +184,12 @@ class RuledCaches:
                 await self._client.patch(
                     SYNC_RULES, entry.name, patch, field_manager=wellknown.SYNCER
                 )
+            except errors.NotFound:
+                continue
             except errors.KubeError as problem:
                 _log.warning("rule.not_released", rule=entry.name, problem=str(problem))
+                is_done = False
+        return is_done
 
     def _handle_rule(self, *_: object) -> None:
         self._is_changed.set()

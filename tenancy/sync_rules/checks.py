@@ -41,6 +41,7 @@ MIRROR_GROUPS = frozenset({"node.k8s.io", "scheduling.k8s.io", "storage.k8s.io"}
 """Closed groups whose classes `TenantPolicy.spec.sync` shows."""
 CLOSED_FIELDS = frozenset(
     {
+        "adminAccess",
         "automountServiceAccountToken",
         "containers",
         "ephemeralContainers",

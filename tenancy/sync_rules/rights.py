@@ -10,6 +10,7 @@ from typing import Any
 
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tenancy.sync_rules.specs import SyncRule
+from tenancy.sync_rules.status_rules import get_built_in_kind
 
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "delete"]
@@ -29,7 +30,12 @@ def build_tenant_rules(rules: Iterable[SyncRule]) -> list[dict[str, Any]]:
     ordered = sorted(rules, key=lambda rule: rule.name)
     return [
         *(_build_rule(rule, "", _READ if rule.is_down else _WRITE) for rule in ordered),
-        *(_build_rule(rule, "/status", ["patch"]) for rule in ordered if rule.shows_status),
+        *(
+            _build_rule(rule, f"/{name}", ["patch"])
+            for rule in ordered
+            if rule.shows_status
+            for name in ("status", *get_built_in_kind(rule.resource).status_subresources)
+        ),
         *_build_definition_rules(ordered),
     ]
 

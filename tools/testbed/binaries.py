@@ -130,6 +130,7 @@ PROGRAMS = (
         "podsecurity",
     ),
     GoProgram("health", "health", "virtual-cluster.local/testbed/health", "health"),
+    GoProgram("dra-driver", "dra-driver", "virtual-cluster.local/testbed/dra-driver", "dra-driver"),
     GoProgram("s3", "s3", "virtual-cluster.local/testbed/s3", "s3"),
     GoProgram("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
     GoProgram("e2e.test", "conformance", "k8s.io/kubernetes/test/e2e", "conformance", is_test=True),

@@ -86,7 +86,7 @@ _INTEGRATION = Target(
 _NODE = _UP | Target(("kubectl", "whereabouts"), images=(_shipped_interpreter, haproxy.build_image))
 _TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
-    (*_OLDER, "csi", "kwok", "karpenter", "cert-manager", "traefik"),
+    (*_OLDER, "csi", "kwok", "karpenter", "cert-manager", "dra-driver", "traefik"),
     images=(_some_tenants_images, cert_manager.build, gateway.build),
 )
 _SLOW = _THOROUGH | Target(_NEWER, images=(browser.build,))

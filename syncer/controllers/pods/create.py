@@ -15,7 +15,13 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet, Result
 from syncer.controllers import adoption, quotas, rejection_events, sync_down
-from syncer.controllers.pods import node_selection, pod_networks, pod_variables, tokens
+from syncer.controllers.pods import (
+    node_selection,
+    pod_claims,
+    pod_networks,
+    pod_variables,
+    tokens,
+)
 from syncer.model import builtin_policy
 from syncer.model.keys import NODE, SERVICE_VARIABLES, TOKEN, Key
 from syncer.model.references import (
@@ -93,6 +99,7 @@ async def create_pod_twin(
     await _report_adjusted(tenant_x, built, session)
     await _wait_for_own_claims(key, tenant_x, pod, session)
     await pod_networks.wait_for_networks(key, tenant_x, pod, session)
+    await pod_claims.wait_for_claims(key, tenant_x, pod, session)
     links = environment.has_service_links(pod["spec"])
     await wait_for_dependencies(key, tenant_x, pod["spec"], wanted_tokens, session, links=links)
     record = session.connection.assignments.read_record(tenant_x)
@@ -272,6 +279,7 @@ def build_context(
         policy=view.policy,
         policy_labels=session.build_policy_labels(namespace, pod["metadata"].get("labels") or {}),
         networks=pod_networks.build_context(namespace, session),
+        device_claims=pod_claims.is_offered(session),
     )
 
 

@@ -24,15 +24,12 @@ from tenancy.sync_rules.field_paths import FieldNode
 
 UNLISTED = "sync-rule-field"
 CLOSED = "sync-rule-closed-field"
+_CLOSED_TEXT = "must not be set here, because it would use rights of the super cluster. Remove it"
 
 
 def build_table(rule: str, paths: Iterable[str]) -> Mapping[str, FieldRule]:
     """Return the table of a rule for these paths."""
-    text = (
-        "must not be set here, because it would use rights of the super cluster. Remove it"
-        f" (SyncRule {rule})"
-    )
-    tree = AllowTree(CLOSED_FIELDS, CLOSED, text)
+    tree = AllowTree(CLOSED_FIELDS, CLOSED, f"{_CLOSED_TEXT} (SyncRule {rule})")
     return _build_fields(field_paths.build_tree(paths), tree)
 
 
@@ -68,6 +65,10 @@ class RuleWalk(FieldWalk):
 
     def _report_unknown(self, value: Any, path: str) -> None:
         if value is None or value in ("", [], {}):
+            return
+        if path.rpartition(".")[2] in CLOSED_FIELDS:
+            text = f"{_CLOSED_TEXT} (SyncRule {self.rule})"
+            self.problems.append(RejectionProblem(CLOSED, path, text))
             return
         text = (
             "is not synced. Remove it, or ask your platform administrator to list it in spec.fields"

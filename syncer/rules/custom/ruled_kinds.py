@@ -33,6 +33,7 @@ from syncer.rules.status_ownership import StatusOwnership
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.sync_rules.specs import SyncRule, list_body_paths, list_status_paths
+from tenancy.sync_rules.status_rules import get_built_in_kind
 
 _NO_FIELDS: Mapping[str, FieldRule] = {}
 
@@ -205,7 +206,26 @@ class ShownStatus:
         patch = status_ownership.build_patch(owner, before, shown, types)
         if not patch:
             return None
+        patch = _clear_fixed_fields(self.rule, before, shown) or patch
         return {"metadata": {"uid": own["metadata"]["uid"]}, "status": patch}
+
+
+def _clear_fixed_fields(
+    rule: SyncRule, before: Mapping[str, Any], shown: Mapping[str, Any]
+) -> Object:
+    """Return the patch that removes fields which the tenant's API server does not let change.
+
+    Empty if there are none. The write of the removal queues the key again, which then writes the
+    new value.
+    """
+    fixed = get_built_in_kind(rule.resource).fixed_status_fields
+    return {
+        name: None
+        for field, others in fixed.items()
+        if before.get(field) is not None and before[field] != shown.get(field)
+        for name in (field, *others)
+        if name in before
+    }
 
 
 class RuledMirror:

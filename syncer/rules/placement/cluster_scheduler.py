@@ -226,6 +226,8 @@ def _find_home_only_reason(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> s
     volumes = as_mappings(spec.get("volumes"))
     if any(volume.get("persistentVolumeClaim") or volume.get("ephemeral") for volume in volumes):
         return "does not support pods with claims yet"
+    if as_mappings(spec.get("resourceClaims")):
+        return "has no dynamic resources"
     return "has no runtime classes" if spec.get("runtimeClassName") else ""
 
 

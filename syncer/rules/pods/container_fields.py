@@ -60,7 +60,9 @@ _PROBE = ObjectFields(
 )
 
 CLAIMS_RULE = RefuseField(
-    "resource-claims", "asks for devices, which are not offered. Leave it out"
+    "resource-claims",
+    "asks for devices, which are not offered. Leave it out, or ask your platform administrator for"
+    " a SyncRule of ResourceClaim",
 )
 RESOURCES_RULE = ObjectFields({"claims": CLAIMS_RULE, "limits": ALLOW_MAP, "requests": ALLOW_MAP})
 

@@ -23,7 +23,7 @@ from syncer.model.rejections import (
     UnschedulableError,
 )
 from syncer.model.unstructured import as_strings
-from syncer.rules import autoscaler_annotations, container_limits
+from syncer.rules import autoscaler_annotations, container_limits, resource_claims
 from syncer.rules.network.attachments import primary_networks, selections
 from syncer.rules.network.attachments.selections import SelectionContext
 from syncer.rules.pods import (
@@ -66,6 +66,8 @@ class PodBuildContext(NamedTuple):
     """Labels for the directions in which a network policy of the tenant selects the pod."""
     networks: SelectionContext | None = None
     """Additional networks. None: they are not offered."""
+    device_claims: bool = False
+    """Whether a SyncRule copies ResourceClaims of the tenant."""
 
 
 class BuiltPod(NamedTuple):
@@ -83,7 +85,8 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
     """
     metadata, tenant_spec = tenant_pod["metadata"], tenant_pod["spec"]
     walk = FieldWalk()
-    spec = walk.walk_fields(tenant_spec, security_levels.get_table(context.policy), "spec")
+    table = security_levels.get_table(context.policy, device_claims=context.device_claims)
+    spec = walk.walk_fields(tenant_spec, table, "spec")
     if walk.problems:
         raise RejectedError(*walk.problems)  # later steps would fail on malformed fields
     large = size_limits.check_written_size(spec)
@@ -96,6 +99,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         *find_address_problems(spec, context.policy),
         *_find_owner_problems(metadata, context.policy),
         *token_specs.find_problems(spec),
+        *resource_claims.find_problems(spec),
         *container_limits.find_problems(spec, context.policy),
         *security_levels.write_user_namespace(spec, context.policy),
         *size_limits.check_memory_volumes(spec, context.policy.quota),
@@ -129,6 +133,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         write_containers(spec.get(kind) or (), tenant_spec, mirrors)
     _write_volumes(spec, tenant_pod, context, mirrors)
     notices += _write_spec(spec, tenant_pod, context)
+    resource_claims.write_claims(spec, tenant_pod)
     if controller is not None and not spec.get("topologySpreadConstraints"):
         defaults = scheduling.build_default_spread(controller_kind, controller["uid"])
         if defaults:

@@ -21,6 +21,7 @@ from syncer.model.field_rules import (
     lift_rules,
 )
 from syncer.model.rejections import RejectionProblem
+from syncer.rules import resource_claims
 from syncer.rules.pods.container_fields import FieldRules
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy.policies import SecurityLevel, TenantPolicySpec
@@ -44,22 +45,27 @@ _HOST_PATH_RULE = ObjectFields({"path": ALLOW_SCALAR, "type": ALLOW_SCALAR})
 _IMAGE_VOLUME_RULE = ObjectFields({"pullPolicy": ALLOW_SCALAR, "reference": ALLOW_SCALAR})
 
 
-def get_table(policy: TenantPolicySpec) -> FieldRules:
-    """Return the verdicts on a tenant's pods. The verdicts on a container are in `containers`."""
+def get_table(policy: TenantPolicySpec, *, device_claims: bool = False) -> FieldRules:
+    """Return the verdicts on a tenant's pods. The verdicts on a container are in `containers`.
+
+    `device_claims` is whether a SyncRule copies ResourceClaims of the tenant.
+    """
     return _build_table(
         policy.security.level,
         policy.network.host_ports == "Allow",
         policy.storage.image_volumes == "Allow",
         policy.storage.inline_csi_drivers,
+        device_claims,
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def _build_table(
     level: SecurityLevel,
     host_ports: bool,
     image_volumes: bool,
     csi_drivers: tuple[str, ...],
+    device_claims: bool,
 ) -> FieldRules:
     rules = (
         PRIVILEGED_RULES
@@ -78,6 +84,8 @@ def _build_table(
         sources["image"] = _IMAGE_VOLUME_RULE
     if csi_drivers:
         sources["csi"] = _build_csi_rule(csi_drivers)
+    if device_claims:
+        found |= resource_claims.open_fields(found)
     return {**found, "volumes": ListOfObjects(sources)}
 
 

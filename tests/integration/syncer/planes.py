@@ -88,10 +88,13 @@ async def declare(
 
 @contextlib.asynccontextmanager
 async def own_world(
-    super_plane: LocalControlPlane, folder: Path, api_args: Mapping[str, str] | None = None
+    super_plane: LocalControlPlane,
+    folder: Path,
+    api_args: Mapping[str, str] | None = None,
+    controllers: Sequence[str] = (),
 ) -> AsyncIterator[SyncerWorld]:
-    """A tenant of the test's own, whose store it may break."""
-    plane = tenant_plane(folder, folder.name, api_args=api_args)
+    """A tenant of the test's own, whose store it may break; `controllers` beside those of all."""
+    plane = tenant_plane(folder, folder.name, api_args=api_args, controllers=controllers)
     await begin_tenant(plane)
     try:
         async with Client(super_plane.endpoint) as below, Client(plane.endpoint) as above:

@@ -148,6 +148,8 @@ async def test_an_object_without_a_required_reference_is_refused(spec):
     assert not world.below.writes("Widget")
     assert world.told() == ["SyncRejected"]
     assert "spec.class must be set" in str(world.above.bodies)
+
+
 async def test_an_offered_object_is_shown_with_its_status():
     world = build_world(
         direction="Mirror",
