@@ -188,6 +188,7 @@ class ShownStatus:
         status = field_tables.build_table(rule.name, list_status_paths(rule.spec))
         found = status.get("status")
         self._is_whole = isinstance(found, AllowTree)
+        self._fixed_fields = get_built_in_kind(rule.resource).fixed_status_fields
         self.table = found.fields if isinstance(found, ObjectFields) else _NO_FIELDS
 
     def copy_fields(self, live: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,19 +207,18 @@ class ShownStatus:
         patch = status_ownership.build_patch(owner, before, shown, types)
         if not patch:
             return None
-        patch = _clear_fixed_fields(self.rule, before, shown) or patch
+        patch = _clear_fixed_fields(self._fixed_fields, before, shown) or patch
         return {"metadata": {"uid": own["metadata"]["uid"]}, "status": patch}
 
 
 def _clear_fixed_fields(
-    rule: SyncRule, before: Mapping[str, Any], shown: Mapping[str, Any]
+    fixed: Mapping[str, Collection[str]], before: Mapping[str, Any], shown: Mapping[str, Any]
 ) -> Object:
     """Return the patch that removes fields which the tenant's API server does not let change.
 
     Empty if there are none. The write of the removal queues the key again, which then writes the
     new value.
     """
-    fixed = get_built_in_kind(rule.resource).fixed_status_fields
     return {
         name: None
         for field, others in fixed.items()
