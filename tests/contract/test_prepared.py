@@ -18,17 +18,23 @@ TESTS = product.REPOSITORY / "tests"
 FOLDERS = {
     "integration": ("chart", "integration", "support", "chaos"),
     "test": ("chart", "integration", "node", "support", "chaos"),
+    "thorough": ("chart", "integration", "node", "support", "chaos"),
 }
 """Folders of code that a target runs, from the root of the tests."""
+THOROUGH = "\npytestmark = pytest.mark.thorough\n"
+"""Line of a module that only `thorough` runs."""
 
 
 OWN = versions.load().kubernetes[0].minor
 
 
-def used(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Return the programs that modules ask the testbed for by name."""
+def used(folder: Path, target: str) -> Iterator[tuple[Path, str]]:
+    """Return the programs that modules of a target ask the testbed for by name."""
     for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        if THOROUGH in text and target != "thorough":
+            continue
+        for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="binaries"), attr="path"),
@@ -40,7 +46,7 @@ def used(folder: Path) -> Iterator[tuple[Path, str]]:
 @pytest.mark.parametrize("target", FOLDERS)
 def test_each_program_that_tests_use_is_in_the_row_of_its_target(target: str):
     built = {(each.name, each.module) for each in binaries.programs(targets.TARGETS[target].groups)}
-    found = [each for folder in FOLDERS[target] for each in used(TESTS / folder)]
+    found = [each for folder in FOLDERS[target] for each in used(TESTS / folder, target)]
     assert len(found) > 5
     for path, name in found:
         program = binaries.program(name)
