@@ -17,7 +17,13 @@ SECTIONS = {
     "Tutorials": ("docs/tutorials/*",),
     "How to, super admin": (
         *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/usage", "docs/policy"),
-        *("docs/sync-rules", "docs/volume-snapshots", "docs/networks"),
+        *(
+            "docs/sync-rules",
+            "docs/volume-snapshots",
+            "docs/gateway-api",
+            "docs/dynamic-resources",
+            "docs/networks",
+        ),
         *("docs/tenant-content", "docs/autoscaling"),
         *("docs/targets", "docs/snapshots", "docs/api-proxy", "docs/ui", "docs/troubleshooting"),
         *("docs/monitoring", "docs/gitops", "docs/cluster-api", "docs/cluster-inventory"),
