@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator, Sequence
@@ -106,6 +108,7 @@ class InstalledProduct:
         environment = {
             **await self._read_environment(component),
             "PYTHONPATH": str(version.programs),
+            "PYTHONSAFEPATH": "1",  # or the folder of the tests would come first
             "POD_NAME": f"{component}-{version.name}",
             "KUBECONFIG": "/nonexistent",
         }
@@ -115,6 +118,16 @@ class InstalledProduct:
             program = (sys.executable, "-m", module, *flags, "--port", str(free_port()))
             return ProgramProcess(program, log, environment)
 
+        words = (sys.executable, "-c", f"import {module}; print({module}.__file__)")
+        place = await asyncio.to_thread(
+            subprocess.run,
+            words,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert place.stdout.startswith(str(version.programs)), place.stdout
         processes = [start()]
 
         async def restart() -> None:
