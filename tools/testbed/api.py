@@ -19,7 +19,11 @@ from tools.testbed.topology import API_PORT
 
 Object = dict[str, Any]
 
-_PLURALS = {"StorageClass": "storageclasses", "NetworkPolicy": "networkpolicies"}
+_PLURALS = {
+    "NetworkPolicy": "networkpolicies",
+    "StorageClass": "storageclasses",
+    "VolumeSnapshotClass": "volumesnapshotclasses",
+}
 _CLUSTER_SCOPED = (
     "CustomResourceDefinition",
     "Namespace",
@@ -27,6 +31,8 @@ _CLUSTER_SCOPED = (
     "ClusterRoleBinding",
     "StorageClass",
     "Node",
+    "CSIDriver",
+    "VolumeSnapshotClass",
 )
 
 

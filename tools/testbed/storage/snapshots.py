@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from tools.testbed import binaries
-from tools.testbed.api import Object
+from tools.testbed.api import Object, wait_for
 from tools.testbed.cluster import ClusterHandle
 from tools.testbed.components import ClusterProgram, flags
 
@@ -40,7 +40,16 @@ def list_crds(*kinds: str) -> list[Object]:
 
 def start(cluster: ClusterHandle) -> None:
     """Install the CRDs and the classes, and start the programs."""
-    for each in (*list_crds(), *build_classes()):
+    for each in list_crds():
+        cluster.api.apply(each)
+    served = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses"
+    wait_for(
+        "the CRDs of snapshots are not served",
+        lambda: cluster.api.exists(served),
+        seconds=30,
+        hint=lambda: f"{served} answers 404",
+    )
+    for each in build_classes():
         cluster.api.apply(each)
     for component in _components(cluster):
         cluster.control.start(component)
