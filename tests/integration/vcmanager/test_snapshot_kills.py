@@ -46,16 +46,19 @@ async def save(store: HostStore, switch: KillSwitch, name: str) -> Object:
         return await store.settle(name, has_ended)
 
 
-async def restore(store: HostStore, switch: KillSwitch, name: str) -> Object:
-    """Restore a snapshot. A new process goes on after a kill."""
+async def restore(store: HostStore, switch: KillSwitch, name: str, moment: str) -> Object:
+    """Restore a snapshot. A new process goes on after a kill.
+
+    A request with the moment of the last one is done already.
+    """
     with switch.counting():
         try:
-            return await store.restore(name)
+            return await store.restore(name, moment)
         except KilledError:
             start_again(store)
         body = await store.stage.fresh(store.cluster)
         if wellknown.RESTORE_SNAPSHOT in (body["metadata"].get("annotations") or {}):
-            return await store.restore(name)
+            return await store.restore(name, moment)
         found: Object = body["status"]["restore"]
         return found
 
@@ -99,7 +102,8 @@ async def sweep_restores(store: HostStore, switch: KillSwitch, most: int) -> int
         store.etcdctl("put", POD_B, "later")
         strike = 1 + at * (calls - 1) // max(1, most - 1) if calls else 0
         switch.arm(strike, is_done=is_done)
-        result = await restore(store, switch, "first")
+        moment = f"2026-11-28T08:{at:02}:{int(is_done):02}Z" if calls else "2026-11-28T07:00:00Z"
+        result = await restore(store, switch, "first", moment)
         calls = calls or switch.calls
         points += switch.has_struck
         assert (result["phase"], result["reason"]) == ("Complete", "Restored"), (strike, is_done)
