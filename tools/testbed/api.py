@@ -24,6 +24,7 @@ _PLURALS = {
     "StorageClass": "storageclasses",
     "VolumeSnapshotClass": "volumesnapshotclasses",
 }
+_RETRIES = 30
 _CLUSTER_SCOPED = (
     "CustomResourceDefinition",
     "Namespace",
@@ -47,7 +48,19 @@ class KubeApi:
     def request(
         self, method: str, path: str, body: Any = None, kind: str = "application/json"
     ) -> tuple[int, bytes]:
-        """Send one request. Returns the status and the body."""
+        """Send one request, again while the server asks for a retry. Returns status and body.
+
+        A new kind answers 429 until its storage is ready.
+        """
+        status, answer = self._send(method, path, body, kind)
+        for _ in range(_RETRIES):
+            if status != 429:
+                break
+            time.sleep(1)
+            status, answer = self._send(method, path, body, kind)
+        return status, answer
+
+    def _send(self, method: str, path: str, body: Any, kind: str) -> tuple[int, bytes]:
         connection = http.client.HTTPSConnection(
             self._host, API_PORT, context=self._context, timeout=30
         )
