@@ -192,6 +192,9 @@ def _named(frame: FrameType) -> str:
     return f"{short}:{code.co_qualname if hasattr(code, 'co_qualname') else code.co_name}"
 
 
+EXPECTATION_METHODS = ("expect_update", "expect_delete", "expect_any_update")
+
+
 def main() -> int:
     """Run the syncer until it is stopped by a signal."""
     devices = SyncerCounters(Path(sys.argv[1]))
@@ -222,7 +225,7 @@ def main() -> int:
     app.run_with_leader_election = measured
     RestClient.request = stamped  # type: ignore[assignment, method-assign]
     Dispatcher.reconcile = counted  # type: ignore[assignment, method-assign]
-    for name in ("wrote", "deleted", "changed"):
+    for name in EXPECTATION_METHODS:
         setattr(Expectations, name, devices.noting(getattr(Expectations, name)))
     return __main__.main(sys.argv[2:])
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from bench.programs.instrumented_syncer import SyncerCounters
 from bench.programs.syncers import _counters
 from kubeio.controller.worker import Done
 from syncer.model.keys import Key
+from syncer.safety.expectations import Expectations
 from tests.support.eventually import eventually
 
 
@@ -86,3 +88,9 @@ work_seconds_bucket{le="1.0"} 7.0
         'x_total{method="GET",code="200"}': 12.0,
         "work_seconds_sum": pytest.approx(1.5),
     }
+
+
+@pytest.mark.parametrize("name", instrumented_syncer.EXPECTATION_METHODS)
+def test_each_recorded_method_takes_a_side_and_a_key(name: str):
+    method = getattr(Expectations, name)
+    assert list(inspect.signature(method).parameters)[:3] == ["self", "side", "key"]
