@@ -19,7 +19,6 @@ from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.store import Entry, Store
 from kubeio.loop_budget import LoopBudget
 from syncer.rules.custom import hostnames
-from syncer.rules.network.ingress_hosts import BY_HOST_INDEX
 from tenancy import wellknown
 from tenancy.resources import SYNC_RULES
 from tenancy.specs import InvalidSpecError
@@ -45,6 +44,11 @@ class _RuledWatch:
 def _get_watched(rule: SyncRule) -> tuple[object, ...]:
     """Return the parts of a rule whose change begins its watch again."""
     return rule.resource, rule.spec.hostnames
+
+
+def _set_indexes(store: Store, rule: SyncRule) -> None:
+    for name, index in hostnames.build_indexes(rule).items():
+        store.set_index(name, index)
 
 
 class RuledCaches:
@@ -231,7 +235,7 @@ class RuledCaches:
                 self._on_added(kind, store)
                 store.subscribe(partial(self._handle_copy, rule.name))
                 store.subscribe(partial(self._handle_hosts, kind))
-            store.set_index(BY_HOST_INDEX, hostnames.build_index(rule.spec.hostnames))
+            _set_indexes(store, rule)
         else:
             store = self._sources.get(kind)
             if store is None:
@@ -257,7 +261,7 @@ class RuledCaches:
         if store is None:
             store = self._foreign[kind] = Store()
             store.subscribe(partial(self._handle_hosts, kind))
-        store.set_index(BY_HOST_INDEX, hostnames.build_index(rule.spec.hostnames))
+        _set_indexes(store, rule)
         return store
 
     def _create_reflector(self, rule: SyncRule, store: Store, selector: str) -> CrdReflector:
@@ -292,8 +296,10 @@ class RuledCaches:
         rule = self.get_rule(kind)
         if rule is None or not rule.spec.hostnames:
             return
-        index = hostnames.build_index(rule.spec.hostnames)
-        before, now = (index(each) if each else frozenset() for each in (old, new))
+        before, now = (
+            hostnames.list_hosts(each.decode(), rule.spec.hostnames) if each else frozenset()
+            for each in (old, new)
+        )
         if before != now:
             self._on_hosts(before ^ now)
 

@@ -28,9 +28,8 @@ from syncer.model.keys import HOME, TENANT_STATUS, Key
 from syncer.placement.assignments import Assignments, HomeAssignments
 from syncer.placement.service_clusters import ServiceClusters
 from syncer.placement.target_grants import TargetGrants
-from syncer.rules.custom.hostnames import build_index
+from syncer.rules.custom.hostnames import build_indexes
 from syncer.rules.custom.ruled_kinds import build_ruled_kinds
-from syncer.rules.network.ingress_hosts import BY_HOST_INDEX
 from syncer.rules.registry import get_reduction
 from syncer.rules.tenant_resources import INDEXES, OPTIONAL_RESOURCES, WATCHED_RESOURCES
 from syncer.safety.cache_limits import TenantLimits
@@ -140,10 +139,7 @@ class TenantConnection:
             for resource in (*(resource for resource, _, _ in WATCHED_RESOURCES), *optional)
         }
         self.ruled = build_ruled_kinds(rules, self.tenant)
-        self.stores |= {
-            rule.resource.kind: Store({BY_HOST_INDEX: build_index(rule.spec.hostnames)})
-            for rule in rules
-        }
+        self.stores |= {rule.resource.kind: Store(build_indexes(rule)) for rule in rules}
         self.cache_budget = CacheBudget((limits or TenantLimits()).cache)
         self._sessions: list[ConnectedSession] = []
         self.grants = TargetGrants(lambda: {each.name for each in self._sessions})

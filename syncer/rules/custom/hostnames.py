@@ -7,6 +7,7 @@ tenants, so any other route would receive traffic of other tenants.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from kubeio.cache.store import Entry
@@ -14,7 +15,7 @@ from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.rules.custom.references import iterate_places
 from syncer.rules.network import ingress_hosts
-from syncer.rules.network.ingress_hosts import MAX_HOSTS, MAX_LENGTH, HostHolder
+from syncer.rules.network.ingress_hosts import BY_HOST_INDEX, MAX_HOSTS, MAX_LENGTH, HostHolder
 from tenancy.sync_rules.specs import SyncRule
 
 _RULE_NAME = "ingress-host"
@@ -27,11 +28,15 @@ def build_index(paths: Iterable[str]) -> Callable[[Entry], frozenset[str]]:
     return lambda entry: list_hosts(entry.decode(), kept) if kept else frozenset()
 
 
+def build_indexes(rule: SyncRule) -> Mapping[str, Callable[[Entry], frozenset[str]]]:
+    """Return the index by host of a cache with objects of a rule."""
+    return {BY_HOST_INDEX: build_index(rule.spec.hostnames)}
+
+
 def list_hosts(body: Mapping[str, Any], paths: Iterable[str]) -> frozenset[str]:
     """Return the hosts at some paths of an object, without malformed ones."""
-    found = [host for host, _ in _iterate_hosts(body, paths)][:MAX_HOSTS]
-    return frozenset(
-        host.lower() for host in found if isinstance(host, str) and 0 < len(host) <= MAX_LENGTH
+    return ingress_hosts.select_hosts(
+        host for host, _ in islice(_iterate_hosts(body, paths), MAX_HOSTS)
     )
 
 

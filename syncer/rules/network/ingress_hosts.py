@@ -46,9 +46,13 @@ def index_by_host(entry: Entry) -> frozenset[str]:
 
 
 def _get_hosts(spec: Mapping[str, Any]) -> frozenset[str]:
-    found = (rule.get("host") for rule in as_mappings(spec.get("rules"))[:MAX_HOSTS])
+    return select_hosts(rule.get("host") for rule in as_mappings(spec.get("rules"))[:MAX_HOSTS])
+
+
+def select_hosts(values: Iterable[Any]) -> frozenset[str]:
+    """Return values that can be hosts, in lower case."""
     return frozenset(
-        host.lower() for host in found if isinstance(host, str) and 0 < len(host) <= MAX_LENGTH
+        host.lower() for host in values if isinstance(host, str) and 0 < len(host) <= MAX_LENGTH
     )
 
 
