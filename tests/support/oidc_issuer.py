@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from uuid import uuid4
 
 import trustme
 from cryptography.hazmat.primitives import hashes
@@ -44,7 +45,10 @@ class OidcIssuer:
         self._keys = [(f"key-{time.monotonic_ns()}", key)]
 
     def sign(self, user: str, groups: tuple[str, ...] = (), **claims: Any) -> str:
-        """Return the token of a user, good for ten minutes."""
+        """Return the token of a user, good for ten minutes.
+
+        No two tokens are equal, because an API server keeps an accepted one for 10 s.
+        """
         kid, key = self._keys[-1]
         now = int(time.time())
         payload = {
@@ -54,6 +58,7 @@ class OidcIssuer:
             "groups": list(groups),
             "iat": now,
             "exp": now + 600,
+            "jti": str(uuid4()),
             **claims,
         }
         parts = [

@@ -95,7 +95,7 @@ async def sweep_restores(store: HostStore, switch: KillSwitch, most: int) -> int
     """Restore with a kill at each point. The data are those of the snapshot each time."""
     store.etcdctl("put", POD_A, "saved")
     switch.arm(0, is_done=False)
-    await save(store, switch, "first")
+    await save(store, switch, "to-restore")
     calls = points = 0
     for at, is_done in ((0, False), *((n, d) for n in range(most) for d in (False, True))):
         store.etcdctl("del", POD_A)
@@ -103,7 +103,7 @@ async def sweep_restores(store: HostStore, switch: KillSwitch, most: int) -> int
         strike = 1 + at * (calls - 1) // max(1, most - 1) if calls else 0
         switch.arm(strike, is_done=is_done)
         moment = f"2026-11-28T08:{at:02}:{int(is_done):02}Z" if calls else "2026-11-28T07:00:00Z"
-        result = await restore(store, switch, "first", moment)
+        result = await restore(store, switch, "to-restore", moment)
         calls = calls or switch.calls
         points += switch.has_struck
         assert (result["phase"], result["reason"]) == ("Complete", "Restored"), (strike, is_done)
