@@ -66,6 +66,11 @@ _UPSTREAM_CONDITIONS: Mapping[str, tuple[str, str, str]] = {
     ),
 }
 """Status, reason and message of the condition, by the route of the node's agent."""
+_SHOWN_ANNOTATIONS = ("volumes.kubernetes.io/controller-managed-attach-detach",)
+"""Annotations that say nothing of the machine or of other tenants.
+
+One whose value follows the size of the cluster would be written to every node of every tenant.
+"""
 _HIDDEN_NODE_INFO_FIELDS = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
 """Fields that the API requires. They are empty, because their values would identify the machine."""
 
@@ -85,6 +90,8 @@ def build_node(
     """
     metadata, spec = super_node["metadata"], super_node.get("spec") or {}
     shown = filter_labels(metadata.get("labels") or {}, view)
+    there = metadata.get("annotations") or {}
+    annotations = {key: there[key] for key in _SHOWN_ANNOTATIONS if key in there}
     taints = [
         {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)}
         for taint in node_pool.remove_pool_taints(spec.get("taints") or (), pool)
@@ -102,8 +109,9 @@ def build_node(
             "name": metadata["name"],
             "labels": {**shown, wellknown.VIRTUAL_NODE: "true"},
             "annotations": {
+                **annotations,
                 wellknown.UID: metadata["uid"],
-                wellknown.LAST_WRITTEN_DIGEST: _compute_digest(super_node, shown),
+                wellknown.LAST_WRITTEN_DIGEST: _compute_digest(super_node, (*shown, *annotations)),
                 wellknown.TAINTS: ",".join(sorted(ours)),
             },
         },
@@ -145,15 +153,17 @@ def _build_taint_key(taint: Mapping[str, Any]) -> str:
     return f"{taint.get('key', '')}:{taint.get('effect', '')}"
 
 
-def _compute_digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
-    """Return a digest that changes when a label, condition or resource is no longer shown.
+def _compute_digest(super_node: Mapping[str, Any], metadata_keys: Collection[str]) -> str:
+    """Return a digest that changes when an entry is no longer shown.
+
+    Entries are labels, annotations, conditions and resources.
 
     An apply without the entry removes it. The digest distinguishes an entry that was removed from
     the super node from an entry that the tenant added. Only names are included, not values.
     """
     there = super_node.get("status") or {}
     names = [
-        sorted(labels),
+        sorted(metadata_keys),
         sorted(str(condition.get("type")) for condition in list_shown_conditions(there)),
         *(sorted(there.get(field) or {}) for field in _AMOUNT_FIELDS),
     ]

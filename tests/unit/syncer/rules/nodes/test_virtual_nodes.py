@@ -27,7 +27,7 @@ def super_node() -> dict[str, Any]:
                 "cloud.example/rack": "7",
                 "disk": "ssd",
             },
-            "annotations": {"secret": "x"},
+            "annotations": {ATTACHES: "true", "secret": "x"},
         },
         "spec": {
             "podCIDR": "10.1.0.0/24",
@@ -56,6 +56,7 @@ def super_node() -> dict[str, Any]:
     }
 
 
+ATTACHES = "volumes.kubernetes.io/controller-managed-attach-detach"
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -80,7 +81,9 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
         "disk": "ssd",
         wellknown.VIRTUAL_NODE: "true",
     }
-    assert shown["metadata"]["annotations"][wellknown.UID] == "node-uid"
+    annotations = shown["metadata"]["annotations"]
+    assert annotations[wellknown.UID] == "node-uid"
+    assert annotations[ATTACHES] == "true"
     assert shown["spec"] == {"taints": [{"key": "k", "effect": "NoExecute"}]}
     assert status["addresses"] == [
         {"type": "InternalIP", "address": "192.0.2.1"},
