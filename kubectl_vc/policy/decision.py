@@ -62,6 +62,7 @@ _CLASS_FIELDS = {
     "runtimeClassName": "RuntimeClass",
     "priorityClassName": "PriorityClass",
 }
+_CLAIMS_ASSUMPTION = "SyncRule for ResourceClaim"
 _SERVICE_CIDR = "10.96.8.0/22"
 _CLUSTER_IP = "10.96.8.77"
 _DEFAULT_CLASS = "default"
@@ -185,8 +186,15 @@ def _decide_one(kind: str, body: Mapping[str, Any], policy: TenantPolicySpec) ->
         is_synced=True,
         refusals=refusals,
         adjustments=tuple(adjustments),
-        assumptions=tuple(f"{each} {name}" for each, name in classes if name),
+        assumptions=(
+            *(f"{each} {name}" for each, name in classes if name),
+            *([_CLAIMS_ASSUMPTION] if kind == "Pod" and _has_claims(tenant_x) else ()),
+        ),
     )
+
+
+def _has_claims(pod: Mapping[str, Any]) -> bool:
+    return bool(_as_mapping(pod.get("spec")).get("resourceClaims"))
 
 
 def _find_restricted_problems(spec: Mapping[str, Any]) -> tuple[RejectionProblem, ...]:
@@ -274,4 +282,5 @@ def _build_context(pod: Mapping[str, Any], view: TenantView) -> PodBuildContext:
         ),
         account_uid=str(uuid.UUID(int=3)),
         policy=view.policy,
+        device_claims=_has_claims(pod),
     )

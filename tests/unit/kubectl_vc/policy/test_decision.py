@@ -145,6 +145,16 @@ def test_named_classes_are_assumed():
     assert decision.assumptions == ("StorageClass fast",)
 
 
+def test_a_rule_for_claims_of_devices_is_assumed():
+    body = pod(
+        {"resources": {"claims": [{"name": "device"}]}},
+        resourceClaims=[{"name": "device", "resourceClaimName": "camera"}],
+    )
+    [decision] = decide_object(body, check.load_policy("baseline"))
+    assert decision.refusals == ()
+    assert decision.assumptions == ("SyncRule for ResourceClaim",)
+
+
 def test_other_kinds_stay_in_the_tenant():
     [decision] = decide_object(of("Widget"), check.load_policy("baseline"))
     assert (decision.result, decision.is_synced) == ("not-synced", False)
