@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import orjson
@@ -70,6 +72,35 @@ class RecordingClient(Recording):
         return call
 
 
+class RecordingQuota:
+    """A quota accountant that records what it charges, and the answer."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.charged: tuple[Any, ...] = ()
+        self.settled: Any = None
+
+    @contextmanager
+    def charge(self, *args: Any) -> Iterator[Any]:
+        self.log.append("quota.charge")
+        self.charged = deepcopy(args)
+        yield self
+
+    def settle(self, written: Any) -> None:
+        self.log.append("quota.settle")
+        self.settled = written
+
+
+class RecordingParked(RecordingClient):
+    """Parked differences of which none is parked."""
+
+    asked: tuple[Any, ...] = ()
+
+    def has(self, *args: Any) -> bool:
+        self.asked = deepcopy(args)
+        return False
+
+
 class World:
     """A writer whose guards share one log."""
 
@@ -85,14 +116,16 @@ class World:
         self.events = RecordedReasons()
         self.writer = self.made(self.guard)
 
-    def made(self, guard: Any) -> GuardedWriter:
+    def made(self, guard: Any, *, parked: Any = None, quota: Any = None) -> GuardedWriter:
+        default = ParkedDifferences(guard, self.events, lambda: self.log.append("status"))
         return GuardedWriter(
             tenant_client=self.tenant,  # type: ignore[arg-type]
             super_client=self.super,  # type: ignore[arg-type]
             expectations=self.expectations,  # type: ignore[arg-type]
             hot_loop_guard=guard,
             store_guard=self.store,  # type: ignore[arg-type]
-            parked=ParkedDifferences(guard, self.events, lambda: self.log.append("status")),
+            parked=parked or default,
+            quota=quota,
             on_twin_written=lambda: self.log.append("epoch"),
         )
 
@@ -110,6 +143,14 @@ PARKABLE: dict[str, tuple[Write, list[str]]] = {
     "replace a twin": (
         lambda w: w.update_twin(SUPER, PODS, body(), before=LIVE, tenant_x=ENTRY, kind=None),
         ["super.replace", *TWIN, ATTEMPT],
+    ),
+    "update a super object": (
+        lambda w: w.update_super_object(SUPER, PODS, body(), before=LIVE),
+        ["super.replace", EXPECTED, ATTEMPT],
+    ),
+    "patch a super object": (
+        lambda w: w.patch_super_object(SUPER, PODS, body(), before=LIVE, tenant_x=ENTRY),
+        ["super.patch", EXPECTED, COUNTED, ATTEMPT],
     ),
     "replace in the tenant": (
         lambda w: w.replace_tenant_object(TENANT, PODS, body(), before=LIVE, tenant_x=ENTRY),
@@ -198,6 +239,118 @@ OTHER: dict[str, tuple[Write, list[str]]] = {
         ["tenant.apply"],
     ),
 }
+MANAGER = {"field_manager": wellknown.SYNCER}
+STAMPED = body()
+STAMPED["metadata"]["annotations"] = {wellknown.STORE_REVISION: "5"}
+IN_SUPER, IN_TENANT = {"namespace": "below", **MANAGER}, {"namespace": "web", **MANAGER}
+WHOLE = {"subresource": ""}
+DELETE = {"namespace": "web", "uid": "u", "grace_seconds": None}
+SUPER_DELETE = {**DELETE, "resource_version": "", "propagation": "Background"}
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+REQUESTS: dict[str, Arguments] = {
+    "merge a twin": (("p", STAMPED), {"kind": "merge", **IN_SUPER, **WHOLE}),
+    "replace a twin": ((STAMPED,), MANAGER),
+    "update a super object": ((body(),), MANAGER),
+    "patch a super object": (("p", body()), MANAGER),
+    "replace in the tenant": ((body(),), MANAGER),
+    "patch in the tenant": (("p", body()), {**IN_TENANT, **WHOLE}),
+    "apply in the tenant": ((body(),), {**MANAGER, **WHOLE}),
+    "create a twin": ((STAMPED,), MANAGER),
+    "create a super object": ((body(),), MANAGER),
+    "create a part": ((body(),), MANAGER),
+    "replace a super object": ((body(),), MANAGER),
+    "patch a part": (("p", body()), IN_SUPER),
+    "restore labels": (("p", body()), IN_SUPER),
+    "restore labels of a whole object": ((body(),), MANAGER),
+    "delete a super object": (("p",), SUPER_DELETE),
+    "delete a super object, counted": (("p",), SUPER_DELETE),
+    "create in the tenant": ((body(),), MANAGER),
+    "patch in the tenant without an object": (("p", body()), {**IN_TENANT, **WHOLE}),
+    "apply a new object in the tenant": ((body(),), {**MANAGER, **WHOLE}),
+    "delete in the tenant": (("p",), DELETE),
+    "delete in the tenant, not counted": (("p",), DELETE),
+    "bind": ((body(),), {"name": "p", "subresource": "binding", **MANAGER}),
+    "create unguarded": ((body(),), {"name": "", "namespace": "", **MANAGER, **WHOLE}),
+    "patch unguarded": (("p", body()), {**IN_TENANT, **WHOLE}),
+    "apply unguarded": ((body(),), MANAGER),
+}
+"""Arguments of each request, after the resource."""
+WAKE_NOTHING = {
+    "patch in the tenant",
+    "create a twin",
+    "delete a super object",
+    "delete a super object, counted",
+    "bind",
+}
+"""Writes whose event needs no work."""
+CHARGES: dict[str, dict[str, Any] | None] = {
+    "merge a twin": None,
+    "replace a twin": STAMPED,
+    "update a super object": body(),
+    "create a twin": STAMPED,
+    "create a super object": body(),
+    "create a part": body(),
+    "replace a super object": body(),
+}
+"""Objects that are charged to the quota. None: the patch changes nothing that is counted."""
+ALL = {**PARKABLE, **OTHER}
+
+
+@pytest.mark.parametrize("name", ALL)
+async def test_each_write_is_sent_and_recorded_with_its_arguments(name):
+    world = World()
+    write, log = ALL[name]
+    answer = await write(world.writer)
+    client, _, _ = log[0].partition(".")
+    args, options = REQUESTS[name]
+    assert getattr(world, client).last == {"args": (PODS, *args), **options}
+    if COUNTED in log and ATTEMPT not in log:
+        assert world.guard.last == {"args": (KEY,)}
+    if "store.record_write" in log:
+        assert world.store.last == {"args": ("5",)}
+    if any(each.startswith("expectations") for each in log):
+        side = ClusterSide.SUPER if client == "super" else ClusterSide.TENANT
+        what = {EXPECTED: ("9",), DELETED: (ENTRY, "9")}.get(log[1], (ENTRY,))
+        expected = {"taken": name in WAKE_NOTHING, **world.expectations.last}
+        assert expected == {"args": (side, KEY, *what), "taken": name in WAKE_NOTHING}
+    assert isinstance(answer, ANSWERS.get(name, dict | None))
+
+
+ANSWERS = {
+    "update a super object": bool,
+    "patch a super object": bool,
+    "patch in the tenant": str,
+    "patch in the tenant without an object": str,
+    **dict.fromkeys((each for each in OTHER if each.startswith("delete")), bool),
+}
+
+
+@pytest.mark.parametrize("name", CHARGES)
+async def test_quota_is_charged_for_what_will_exist(name):
+    world = World()
+    quota = RecordingQuota(world.log)
+    world.writer = world.made(world.guard, quota=quota)
+    write, log = ALL[name]
+    await write(world.writer)
+    assert world.log == ["quota.charge", log[0], "quota.settle", *log[1:]]
+    assert quota.charged == (KEY, "Pod", CHARGES[name])
+    assert quota.settled["metadata"]["resourceVersion"] == "9"
+
+
+@pytest.mark.parametrize("name", PARKABLE)
+async def test_a_repeated_difference_is_counted_with_its_arguments(name):
+    world = World()
+    parked = RecordingParked("parked", world.log)
+    world.writer = world.made(world.guard, parked=parked)
+    await PARKABLE[name][0](world.writer)
+    scope = SUPER if PARKABLE[name][1][0].startswith("super") else TENANT
+    sent = next(each for each in REQUESTS[name][0] if isinstance(each, dict))
+    before = ENTRY.decode() if name == "apply in the tenant" else LIVE
+    assert parked.asked == (scope, body(), before)
+    assert parked.last["args"] == (scope, sent)
+    answer = parked.last["answer"]["metadata"]["resourceVersion"]
+    assert (parked.last["before"], parked.last["resource"], answer) == (before, PODS, "9")
+    assert parked.last["tenant_x"] is (None if name == "update a super object" else ENTRY)
 
 
 @pytest.mark.parametrize(
