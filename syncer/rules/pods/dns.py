@@ -49,34 +49,32 @@ class DnsResolver(NamedTuple):
 
 def resolver_of(view: TenantView) -> DnsResolver:
     """Return the DNS server of a tenant's pods."""
+    servers = _list_servers(view)
+    return DnsResolver(
+        server=servers[0] if servers else "",
+        additional_servers=servers[1:],
+        domain=view.spec.cluster_domain,
+        allows_node_dns=_allows_node_dns(view),
+    )
+
+
+def _list_servers(view: TenantView) -> tuple[str, ...]:
     if view.get_target_network is not None:
-        servers = view.get_target_network().resolvers
-        return DnsResolver(
-            server=servers[0] if servers else "",
-            additional_servers=servers[1:],
-            domain=view.spec.cluster_domain,
-            allows_node_dns=view.policy.network.node_dns == "Allow",
-        )
+        return view.get_target_network().resolvers
     if view.spec.network is not None:  # the cluster's server is not reachable from it
-        servers = view.spec.network.dns
-        return DnsResolver(
-            server=servers[0] if servers else "",
-            additional_servers=servers[1:],
-            domain=view.spec.cluster_domain,
-            allows_node_dns=view.policy.network.node_dns == "Allow",
-        )
+        return view.spec.network.dns
     service = view.stores["Service"].get(*DNS_SERVICE)
-    allows_node_dns = view.policy.network.node_dns == "Allow"
+    server = (service.decode().get("spec") or {}).get("clusterIP") if service is not None else ""
+    if server not in ("", "None", None):
+        return (server,)
     # Without a DNS service a pod would get the resolver of its node. If the policy refuses that,
     # the pod gets the address that a DNS service of the tenant is created with.
-    is_expected = view.spec.dns == "managed" or not allows_node_dns
-    expected = str(view.service_range[DNS_OFFSET]) if is_expected else ""
-    server = (service.decode().get("spec") or {}).get("clusterIP") if service is not None else ""
-    return DnsResolver(
-        server=expected if server in ("", "None", None) else server,
-        domain=view.spec.cluster_domain,
-        allows_node_dns=allows_node_dns,
-    )
+    is_expected = view.spec.dns == "managed" or not _allows_node_dns(view)
+    return (str(view.service_range[DNS_OFFSET]),) if is_expected else ()
+
+
+def _allows_node_dns(view: TenantView) -> bool:
+    return view.policy.network.node_dns == "Allow"
 
 
 def build_dns_config(

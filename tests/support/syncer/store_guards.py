@@ -89,7 +89,10 @@ class SuperAnswers:
         return {}
 
     async def delete(self, *_: Any, **options: Any) -> dict[str, Any]:
-        self.log.append(f"delete {options['uid']} {options['resource_version']}".strip())
+        grace = options["grace_seconds"]
+        words = ["delete", options["uid"], options["resource_version"]]
+        words += [f"grace {grace}"] if grace is not None else []
+        self.log.append(" ".join(each for each in words if each))
         return {"kind": "Status"}
 
 

@@ -106,3 +106,9 @@ def test_a_volumes_twin_is_named_by_its_tenant_and_its_name():
 def test_a_token_secret_of_before_is_found_again():
     assert names.build_token_secret_name("a-uid", "", 7200) == "vc-token-imkny4w5ipdstfag"
     assert names.build_token_secret_name("a", "v", 600, "p") == "vc-token-4t6vfiggfac647ov"
+
+
+@pytest.mark.parametrize("text", ["", UID[:-1], f"{UID}0", UID.replace("-", "")])
+def test_uid_has_the_form_that_api_servers_write(text: str):
+    assert names.is_uid(UID)
+    assert not names.is_uid(text)

@@ -52,3 +52,20 @@ def test_labels_find_one_tenant_and_one_of_its_namespaces():
     assert ownership.build_owner_labels(TENANT, "web")[wellknown.NAMESPACE] == "web"
     assert wellknown.NAMESPACE not in ownership.build_owner_labels(TENANT, "")
     assert ownership.build_owner_labels(TENANT, "")[wellknown.VC_UID] == "vc-uid"
+
+
+def test_owner_reference_names_the_virtual_cluster():
+    reference = ownership.build_owner_reference(TENANT)
+    assert reference == {
+        "apiVersion": "tenancy.x-k8s.io/v1alpha1",
+        "kind": "VirtualCluster",
+        "name": "vc-1",
+        "uid": "vc-uid",
+    }
+    assert ownership.is_only_owner({"ownerReferences": [reference]}, TENANT)
+
+
+@pytest.mark.parametrize("uids", [(), ("another",), ("vc-uid", "another")])
+def test_another_owner_is_noticed(uids):
+    owners = [{"uid": each} for each in uids]
+    assert not ownership.is_only_owner({"ownerReferences": owners} if uids else {}, TENANT)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from syncer.model.field_rules import (
     ALLOW_MAP,
     ALLOW_SCALAR,
+    AllowTree,
     AllowValues,
     BuiltField,
     DropField,
@@ -29,6 +30,7 @@ TABLE = {
     "never": RefuseField("never-rule", "leave it out"),
     "dropped": DropField("because"),
     "written": BuiltField("elsewhere"),
+    "tree": AllowTree(frozenset({"bad"}), "tree-rule", "Leave it out"),
     "inner": ObjectFields({"x": ALLOW_SCALAR}),
     "list": ListOfObjects({"x": ALLOW_SCALAR, "bad": RefuseField("never-rule", "no")}),
 }
@@ -61,6 +63,12 @@ def walk(value):
         ({"never": {}}, {}, [("never-rule", "spec.never")]),
         ({"never": 1}, {}, [("never-rule", "spec.never")]),
         ({"dropped": "x", "written": "y"}, {}, []),
+        ({"tree": {"a": [{"b": 1}, "c"]}}, {"tree": {"a": [{"b": 1}, "c"]}}, []),
+        (
+            {"tree": {"a": [{"x": 1}, {"bad": 2, "more": {"bad": None, "x": 3}}]}},
+            {"tree": {"a": [{"x": 1}, {"more": {"x": 3}}]}},
+            [("tree-rule", "spec.tree.a[1].bad"), ("tree-rule", "spec.tree.a[1].more.bad")],
+        ),
         ({"inner": {"x": 1}}, {"inner": {"x": 1}}, []),
         ({"inner": []}, {"inner": {}}, [("malformed", "spec.inner")]),
         (

@@ -279,6 +279,31 @@ def test_without_a_record_a_key_goes_that_could_have_come_from_the_tenant(kind, 
     assert patch == ({field: {key: None}} if goes else {})
 
 
+@pytest.mark.parametrize(
+    ("record", "field", "keys"),
+    [
+        (["a"], "labels", {"a"}),
+        (["a"], "annotations", set()),
+        (None, "labels", {"app.kubernetes.io/name"}),
+        (None, "annotations", {"kubectl.kubernetes.io/restartedAt"}),
+    ],
+)
+def test_keys_of_the_tenant_are_those_of_the_record(record, field, keys):
+    annotations = {"kubectl.kubernetes.io/restartedAt": "x", "app.kubernetes.io/name": "x"}
+    if record is not None:
+        annotations[wellknown.SYNCED_KEYS] = json.dumps([record, []])
+    metadata = {"labels": {"app.kubernetes.io/name": "x"}, "annotations": annotations}
+    assert set(object_meta.list_tenant_keys("Pod", metadata, field)) == keys
+    assert list(object_meta.list_tenant_keys("Pod", {}, field)) == []
+
+
+def test_label_of_a_passing_domain_keeps_its_key():
+    passing = MetadataSpec(label_domains=("own.example",))
+    key = "own.example/team"
+    assert object_meta.get_super_label_key(key, passing) == key
+    assert object_meta.get_super_label_key(key, MetadataSpec()) != key
+
+
 def test_a_twins_metadata_to_the_last_key():
     tenant_metadata = {
         "name": "x",

@@ -13,7 +13,7 @@ from kubeio.controller.worker import NotReadyYet
 from syncer.model.decide import DeleteGrounds
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK, WriteScope
 from syncer.safety.parked_differences import SUPER_SIDE
-from syncer.safety.proven_deletes import DeleteTarget, ProvenDeletes
+from syncer.safety.proven_deletes import DeleteTarget, ProvenDeletes, build_own_target
 from tenancy import ownership
 from tenancy.resources import CONFIG_MAPS
 from tests.support.syncer.store_guards import (
@@ -232,6 +232,44 @@ async def test_recreating_for_the_same_difference_is_parked(is_counted: bool):
     assert log == ["delete below-uid 55"] * REPEATS_TO_PARK
     _, writes = deletions._writer._hot_loop_guard._write_times.get(KEY, (0.0, 0))
     assert writes == (REPEATS_TO_PARK if is_counted else 0)
+
+
+async def test_recreating_is_counted_with_its_arguments():
+    deletions, _, _, log = await deleting()
+    difference, before = {"data": {"a": "1"}}, {"data": {"a": "2"}}
+    counted: list[Any] = []
+
+    async def count(*args: Any, **options: Any) -> None:
+        counted.append((args, options))
+
+    deletions._parked.count_attempt = count  # type: ignore[assignment]
+    scope, meant = WriteScope(KEY, SUPER_SIDE), target(DeleteGrounds.UNWANTED)
+    entry = meant.entry
+    await deletions.delete_unless_parked(
+        scope, meant, difference, before=before, tenant_x=entry, grace_seconds=7, as_seen=True
+    )
+    assert log == ["delete below-uid 55 grace 7"]
+    found = {"before": before, "answer": difference, "resource": CONFIG_MAPS, "tenant_x": entry}
+    assert counted == [((scope, difference), found)]
+    assert KEY not in deletions._writer._hot_loop_guard._write_times
+
+
+async def test_delete_is_not_counted_by_default():
+    deletions, _, _, _ = await deleting()
+    await deletions.delete_proven(target(DeleteGrounds.MARKED))
+    assert KEY not in deletions._writer._hot_loop_guard._write_times
+
+
+def test_an_object_of_the_syncer_has_no_tenant_object():
+    entry = target(DeleteGrounds.ABSENT).entry
+    found = build_own_target(KEY, CONFIG_MAPS, entry)
+    assert found == DeleteTarget(
+        key=KEY,
+        resource=CONFIG_MAPS,
+        entry=entry,
+        grounds=DeleteGrounds.UNWANTED,
+        has_tenant_twin=False,
+    )
 
 
 async def test_recreating_needs_the_proof_of_any_delete():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,6 +13,7 @@ from syncer.model.rejections import RejectedError
 from syncer.rules.pods import dns, pod_build, pod_facts
 from syncer.rules.pods.dns import DnsResolver
 from tenancy.policies import HostsFileSpec, PodsSpec, TenantPolicySpec
+from tenancy.specs import PrimaryNetwork
 from tests.support.syncer.pods import FACTS, TENANT, build, pod
 from tests.support.syncer.tenant_views import add, policy, view
 
@@ -71,6 +72,38 @@ def test_no_mode_of_dns_opens_the_resolver_of_the_node(mode, address, wanted):
         resolver = dns.resolver_of(allowing)
         found = dns.build_dns_config({"dnsPolicy": "ClusterFirst"}, "web", resolver)
         assert found == {"dnsPolicy": "Default"}
+
+
+def test_resolver_of_a_tenant_is_that_of_its_network():
+    servers = ("192.0.2.1", "192.0.2.2", "192.0.2.3")
+    network = PrimaryNetwork(driver="multus-primary", cidr="10.20.0.0/16", dns=servers)
+    own = view(network=network, cluster_domain="own.local")
+    assert dns.resolver_of(own) == DnsResolver("192.0.2.1", "own.local", False, servers[1:])
+    allowing = dataclasses.replace(own, policy=policy(network={"nodeDns": "Allow"}))
+    assert dns.resolver_of(allowing).allows_node_dns
+    elsewhere = dataclasses.replace(own, get_target_network=lambda: Target(servers[1:]))
+    assert dns.resolver_of(elsewhere) == DnsResolver("192.0.2.2", "own.local", False, servers[2:])
+    nowhere = dataclasses.replace(own, get_target_network=lambda: Target(()))
+    assert dns.resolver_of(nowhere) == DnsResolver("", "own.local", False, ())
+
+
+@pytest.mark.parametrize(
+    ("mode", "allowed", "server"),
+    [
+        ("managed", "Allow", "10.96.8.10"),
+        ("none", "Allow", ""),
+        ("none", "Refuse", "10.96.8.10"),
+    ],
+)
+def test_a_dns_service_is_expected_where_the_node_must_not_be_asked(mode, allowed, server):
+    own = dataclasses.replace(view(dns=mode), policy=policy(network={"nodeDns": allowed}))
+    assert dns.resolver_of(own).server == server
+
+
+class Target(NamedTuple):
+    """The part of a target's network that names servers."""
+
+    resolvers: tuple[str, ...]
 
 
 def test_a_pod_that_has_only_the_resolver_of_the_node_left_is_refused():
@@ -190,17 +223,19 @@ def test_every_container_mounts_the_rewritten_file():
         initContainers=[{"name": "setup", "image": "i"}],
         containers=[
             {"name": "main", "image": "i", "volumeMounts": [own]},
-            {"name": "own", "image": "i", "volumeMounts": [{**own, "mountPath": "/etc/hosts"}]},
+            {"name": "own", "image": "i", "volumeMounts": [{**own, "mountPath": "/etc/hosts/"}]},
         ],
         volumes=[{"name": "data", "emptyDir": {}}],
     )
     spec = made.pod["spec"]
     writer, setup = spec["initContainers"]
     assert (writer["name"], writer["image"]) == ("vc-hosts", IMAGE)
+    assert writer["imagePullPolicy"] == "IfNotPresent"
+    assert writer["volumeMounts"] == [{"name": "vc-hosts", "mountPath": "/vc-hosts"}]
     assert setup["volumeMounts"] == [MOUNT], "also before the pod runs"
     assert spec["containers"][0]["volumeMounts"] == [own, MOUNT]
-    assert spec["containers"][1]["volumeMounts"] == [{**own, "mountPath": "/etc/hosts"}]
-    assert [each["name"] for each in spec["volumes"]] == ["data", "vc-hosts"]
+    assert spec["containers"][1]["volumeMounts"] == [{**own, "mountPath": "/etc/hosts/"}]
+    assert spec["volumes"] == [{"name": each, "emptyDir": {}} for each in ("data", "vc-hosts")]
     assert "vc-hosts" not in made.pod["metadata"]["annotations"]["tenancy.x-k8s.io/containers"]
     assert made.adjustments == ()
 
@@ -241,7 +276,8 @@ def test_the_quality_of_service_stays(resources, copied):
 def test_a_pod_with_the_name_is_told_and_runs_without(spec):
     made = built(**OF_A_SET, **spec)
     (notice,) = made.adjustments
-    assert notice.rule == "hosts-file"
+    assert (notice.rule, notice.path) == ("hosts-file", "spec")
+    assert "Rename it" in notice.text
     assert "initContainers" not in made.pod["spec"]
 
 

@@ -100,6 +100,8 @@ def test_a_field_that_stays_above_is_read_from_its_mirror(path, becomes, needed)
     ref = found.rewrite_field_ref({"fieldPath": path, "apiVersion": "v1"})
     if isinstance(becomes, str):
         assert (ref["fieldPath"], found.needed_annotations) == (becomes, {})
+        is_annotation = path.startswith("metadata.annotations[")
+        assert found.referenced_annotations == ({path[22:-2]} if is_annotation else set())
         return
     mirror = object_meta.build_mirror_key(*becomes)
     assert ref == {"fieldPath": f"metadata.annotations['{mirror}']", "apiVersion": "v1"}
