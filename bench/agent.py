@@ -27,7 +27,7 @@ from bench.agents.runs import ECHO, SHAPES, execs, execs_in_a_row, floods, logs,
 from bench.programs import image_python, super_cluster
 from bench.reports.report import cell
 from bench.reports.statistics import RunSpread, ratios, spread
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 
 GOAL_SHARE = {1: 0.95, 10: 0.75}
 """Goals as a share of the kubelet's MB/s, by number of streams."""

@@ -32,7 +32,7 @@ from bench.agents.tracing import NoTracingError, ProcessEvent, traced
 from bench.programs import image_python, super_cluster
 from bench.reports.report import cell
 from bench.reports.statistics import RunSpread, spread, summary
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 
 WORDS = ("true",)
 RUNTIME = "runc"

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from bench.programs import image_python, super_cluster
 from bench.programs.super_cluster import SuperKubectl, create, root_of, tenants
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 
 OURS = ("vc-manager", "vc-syncer", "vn-agent", "virtual-cluster-syncer")
 _LOGGED = re.compile(

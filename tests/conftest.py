@@ -8,7 +8,7 @@ Properties are judged by what they find, not by how long a busy machine takes fo
 
 from hypothesis import settings
 
-from tools.testbed import prebuilt
+from tools.testbed.artifacts import prebuilt
 
 settings.register_profile("untimed", deadline=None)
 settings.register_profile("quick", parent=settings.get_profile("untimed"), max_examples=25)

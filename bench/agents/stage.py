@@ -21,7 +21,7 @@ from tests.support import agents, node_objects
 from tests.support.agents import AgentCaller
 from tests.support.kubectl import KubectlRunner, until
 from tests.support.processes import free_port
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 from vnagent.upstream.kubelet import KUBELET_PORT
 
 TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"

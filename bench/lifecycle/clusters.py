@@ -30,7 +30,7 @@ from tests.support.declared_tenants import (
 from tests.support.grants import grant
 from tests.support.load_shapes import LoadShape
 from tests.support.processes import ProgramProcess
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 DIRECT = "direct"
 """Namespace of the pods that no syncer syncs."""

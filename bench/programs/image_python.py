@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from bench.programs.super_cluster import ROOT
-from tools.testbed import debian, product
+from tools.testbed.artifacts import debian, product
 from tools.testbed.errors import TestbedError
 from tools.testbed.progress import StepPrinter
 

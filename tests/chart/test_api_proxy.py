@@ -9,7 +9,7 @@ from tenancy import wellknown
 from tests.support import policy_matrix
 from tests.support.helm import NAMESPACE, RELEASE, named, refusal, render
 from tests.support.policy_matrix import NetworkHost, NetworkPod, NetworkPort
-from tools import haproxy
+from tools.testbed.artifacts import haproxy
 from tools.testbed.progress import StepPrinter
 from vcmanager.runtime.options import ApiProxySettings
 

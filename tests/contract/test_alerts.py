@@ -13,7 +13,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from telemetry import metrics
 from tenancy import wellknown
 from tests.support.alerts import METRIC, MONITORING, rules
-from tools.testbed import product
+from tools.testbed.artifacts import product
 from vcmanager.runtime import etcd_stores
 from vnagent.authz import metrics as agent_metrics
 from vnagent.protocol.errors import RefusalReason

@@ -22,7 +22,7 @@ from tenancy import names, super_clusters, wellknown
 from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS, Resource
 from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, TENANT, sight, watched
 from tests.support.vcmanager.factories import fake_means
-from tools.testbed import product
+from tools.testbed.artifacts import product
 from vcmanager.targets import super_cluster
 from vcmanager.targets.overlaps import PeerClusters, read_status
 

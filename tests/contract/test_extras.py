@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.testbed.product import REPOSITORY
+from tools.testbed.artifacts.product import REPOSITORY
 
 PACKAGES = {
     "agent": "vnagent",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from syncer.safety import guarded_writer
-from tools.testbed import product
+from tools.testbed.artifacts import product
 
 ROOT = product.REPOSITORY
 VERBS = {"create", "replace", "patch", "apply", "delete"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.testbed import product
+from tools.testbed.artifacts import product
 
 ROOT = product.REPOSITORY
 

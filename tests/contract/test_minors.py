@@ -6,7 +6,7 @@ import yaml
 from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec
 from tests.node import minors
-from tools.testbed import images, product
+from tools.testbed.artifacts import images, product
 from tools.testbed.versions import load
 from vcmanager.plan import versions
 

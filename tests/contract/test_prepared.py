@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools import browser, haproxy
-from tools.testbed import binaries, cache, debian, images, oci, product, push, targets, versions
+from tools.testbed import cache, push, targets, versions
+from tools.testbed.artifacts import binaries, browser, debian, haproxy, images, oci, product
+from tools.testbed.artifacts.oci import Blob, Image
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Blob, Image
 from tools.testbed.progress import StepPrinter
 
 TESTS = product.REPOSITORY / "tests"

@@ -11,7 +11,7 @@ import yaml
 
 from tenancy import ownership
 from tests.support.vcmanager.factories import FACTS, TENANT, wish
-from tools.testbed import product
+from tools.testbed.artifacts import product
 from vcmanager.pki import inventory
 from vcmanager.plan import control_plane
 from vcmanager.plan.network import root_policies

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.kubectl import KubectlRunner, until
 from tools.testbed import chart
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.progress import StepPrinter
 
 COMPONENTS = "vc-manager"

@@ -22,9 +22,10 @@ from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.support import policy_matrix
 from tests.support.kubectl import until
 from tests.support.policy_matrix import NetworkHost, NetworkPod, NetworkPort
-from tools.testbed import cache, cert_manager
+from tools.testbed import cache
+from tools.testbed.artifacts import cert_manager
+from tools.testbed.artifacts.registry import publish
 from tools.testbed.progress import StepPrinter
-from tools.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -17,9 +17,9 @@ from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.support import node_objects
 from tests.support.kubectl import until
 from tools.testbed import chart
+from tools.testbed.artifacts.registry import publish
 from tools.testbed.networks import gateway
 from tools.testbed.progress import StepPrinter
-from tools.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -16,7 +16,7 @@ import pytest
 from kubectl_vc.audit.probes import PACKET_PROBES, Answer
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.support.kubectl import until
-from tools.testbed.topology import HUB
+from tools.testbed.cluster.topology import HUB
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -21,10 +21,10 @@ import pytest
 
 from tools.packages import ROOT
 from tools.release import artifacts
-from tools.testbed import binaries, images, product
+from tools.testbed.artifacts import binaries, images, product
 from tools.testbed.chart import NAMESPACE, RELEASE, WORKLOADS
-from tools.testbed.cluster import ClusterHandle
-from tools.testbed.node import CONTAINERD_SOCKET
+from tools.testbed.cluster.handle import ClusterHandle
+from tools.testbed.cluster.node import CONTAINERD_SOCKET
 from tools.testbed.progress import StepPrinter
 from tools.walks import run
 

@@ -15,10 +15,10 @@ from tenancy import wellknown
 from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin, created, running
 from tests.support import node_objects
 from tests.support.kubectl import stays, until
-from tools.testbed import images
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.artifacts import images
+from tools.testbed.artifacts.registry import publish
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.progress import StepPrinter
-from tools.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.testbed import leftovers, network
-from tools.testbed.cluster import REPOSITORY, ClusterHandle
+from tools.testbed.cluster import leftovers, network
+from tools.testbed.cluster.handle import REPOSITORY, ClusterHandle
 from tools.testbed.progress import StepPrinter
 
 pytestmark = pytest.mark.node

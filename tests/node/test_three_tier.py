@@ -17,7 +17,7 @@ import pytest
 
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.support.kubectl import KubectlOutput, KubectlRunner, until
-from tools.testbed.cluster import REPOSITORY
+from tools.testbed.cluster.handle import REPOSITORY
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 

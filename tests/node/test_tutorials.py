@@ -9,7 +9,7 @@ import pytest
 
 from tests.node.conftest import SuperClusterAdmin
 from tests.support.kubectl import KubectlRunner
-from tools.testbed.cluster import REPOSITORY
+from tools.testbed.cluster.handle import REPOSITORY
 from tools.walks import run
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]

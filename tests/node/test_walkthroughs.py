@@ -21,8 +21,8 @@ from tests.support import node_objects
 from tests.support.forwards import forwarded, read_from
 from tests.support.kubectl import KubectlRunner, until
 from tests.support.names import fresh_name
-from tools.testbed import pki
-from tools.testbed.cluster import REPOSITORY, ClusterHandle
+from tools.testbed.cluster import pki
+from tools.testbed.cluster.handle import REPOSITORY, ClusterHandle
 from tools.testbed.progress import StepPrinter
 from tools.walks import page, run
 

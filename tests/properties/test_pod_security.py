@@ -21,7 +21,7 @@ from syncer.model.rejections import RejectedError
 from syncer.rules.pods import ephemeral_containers, pod_build
 from tenancy.policies import SecurityLevel, TenantPolicySpec, parse_tenant_policy
 from tests.support.syncer.pods import FACTS, build, pod
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 Object = dict[str, Any]
 

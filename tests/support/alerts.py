@@ -20,7 +20,7 @@ from prometheus_client import REGISTRY, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubeio import Object
-from tools.testbed import binaries, product
+from tools.testbed.artifacts import binaries, product
 
 MONITORING = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "monitoring"
 MINUTES = 90

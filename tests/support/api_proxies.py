@@ -20,8 +20,7 @@ import trustme
 
 from tests.support.own_address import OWN
 from tests.support.processes import ProgramProcess, free_port
-from tools import haproxy
-from tools.testbed import product
+from tools.testbed.artifacts import haproxy, product
 from tools.testbed.progress import StepPrinter
 from vcmanager.api_proxy.runtime_api import RuntimeApi
 

@@ -33,7 +33,7 @@ from kubeio.config.endpoint import Endpoint
 from kubeio.errors import KubeError, NotSent
 from kubeio.http.rest import ClientOptions
 from tests.support.processes import ProgramProcess, free_port
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 ACCOUNTS = "serviceaccount-controller"
 """The controller that makes the `default` account in each namespace."""

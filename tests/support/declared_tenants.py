@@ -22,7 +22,7 @@ from tenancy.resources import (
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.grants import grant_own_namespace, grant_syncer, grant_target_secrets, guard
-from tools.testbed import product
+from tools.testbed.artifacts import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 HOME = "vc-manager"

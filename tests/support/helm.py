@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tools.testbed import binaries, product
+from tools.testbed.artifacts import binaries, product
 
 CHART = product.REPOSITORY / "charts" / "virtual-cluster"
 RELEASE, NAMESPACE = "virtual-cluster", "vc-manager"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 POLL_SECONDS = 0.25
 

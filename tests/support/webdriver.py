@@ -15,7 +15,7 @@ import aiohttp
 
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
-from tools import browser
+from tools.testbed.artifacts import browser
 from tools.testbed.progress import StepPrinter
 
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"

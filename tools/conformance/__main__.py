@@ -19,9 +19,10 @@ from tools.conformance import images, judge, known, page, run, sides, suite
 from tools.conformance.cases import ConformanceCase, chosen
 from tools.conformance.results import PASSED, CaseResult, ResultStore
 from tools.conformance.sides import SIDES, SuiteTarget
-from tools.testbed import preflight, versions
-from tools.testbed.cluster import REPOSITORY
+from tools.testbed import versions
+from tools.testbed.cluster.handle import REPOSITORY
 from tools.testbed.errors import TestbedError
+from tools.testbed.machine import preflight
 from tools.testbed.progress import StepPrinter
 
 PAGE = REPOSITORY / "docs" / "conformance.md"

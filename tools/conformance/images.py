@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.testbed import binaries, debian, oci, versions
+from tools.testbed import versions
+from tools.testbed.artifacts import binaries, debian, oci
+from tools.testbed.artifacts.oci import Blob, Image, LayerEntry
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Blob, Image, LayerEntry
 from tools.testbed.progress import StepPrinter
 
 _PACKAGES = (

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.testbed import cache, chart, registry
-from tools.testbed.cluster import REPOSITORY, ClusterHandle
+from tools.testbed import cache, chart
+from tools.testbed.artifacts import registry
+from tools.testbed.artifacts.images import PAUSE
+from tools.testbed.artifacts.oci import Image
+from tools.testbed.cluster.handle import REPOSITORY, ClusterHandle
 from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
-from tools.testbed.images import PAUSE
-from tools.testbed.oci import Image
 from tools.testbed.progress import StepPrinter
 
 NAME = "conformance"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tools.conformance.cases import ConformanceCase, focus, parse
 from tools.conformance.results import LOST, CaseResult, from_report
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from tools.testbed.commands import TIED, run
 from tools.testbed.progress import StepPrinter
 

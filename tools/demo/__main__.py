@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 from tools.demo.transcript import DemoShell, TranscriptError, fail, say
-from tools.testbed import binaries, chart
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed import chart
+from tools.testbed.artifacts import binaries
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.errors import TestbedError
 from tools.testbed.progress import StepPrinter
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tools.reference import markdown
-from tools.testbed import images, product, versions
+from tools.testbed import versions
+from tools.testbed.artifacts import images, product
 
 _HEAD = markdown.build_head(
     "Images",

@@ -21,12 +21,12 @@ from pathlib import Path
 
 import yaml
 
-from tools import haproxy
 from tools.packages import ROOT
 from tools.release import bill_of_materials
-from tools.testbed import binaries, cache, images, oci, product
+from tools.testbed import cache
+from tools.testbed.artifacts import binaries, haproxy, images, oci, product
+from tools.testbed.artifacts.oci import Image, LayerEntry
 from tools.testbed.commands import run
-from tools.testbed.oci import Image, LayerEntry
 from tools.testbed.progress import StepPrinter
 
 CHART = ROOT / "charts/virtual-cluster"

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools import haproxy, vendored
+from tools import vendored
 from tools.packages import ROOT
 from tools.testbed import versions
+from tools.testbed.artifacts import haproxy
 
 _GO_MODULES = ROOT / "tools/testbed/gomod"
 _RELEASED = ("coredns", "etcd", "etcdutl", "kubernetes-*", "metrics-server")

@@ -11,21 +11,12 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from tools.testbed import (
-    autoscaler,
-    binaries,
-    chart,
-    images,
-    leftovers,
-    preflight,
-    product,
-    push,
-    records,
-    targets,
-    versions,
-)
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed import autoscaler, chart, push, targets, versions
+from tools.testbed.artifacts import binaries, images, product
+from tools.testbed.cluster import leftovers, records
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.errors import TestbedError
+from tools.testbed.machine import preflight
 from tools.testbed.progress import StepPrinter
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from tools.testbed.api import Object, wait_for
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.api import Object, wait_for
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.progress import StepPrinter
 
 GROUP = "MachineDeployment/default/pool"

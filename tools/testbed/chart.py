@@ -10,13 +10,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools import haproxy
-from tools.testbed import binaries, cache, images, product
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed import cache
+from tools.testbed.artifacts import binaries, haproxy, images, product
+from tools.testbed.artifacts.registry import publish
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
 from tools.testbed.progress import StepPrinter
-from tools.testbed.registry import publish
 
 NAMESPACE = "vc-manager"
 RELEASE = "virtual-cluster"

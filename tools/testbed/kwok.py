@@ -14,11 +14,12 @@ from pathlib import Path
 
 import yaml
 
-from tools.testbed import binaries, cache
-from tools.testbed.api import Object
-from tools.testbed.cluster import ClusterHandle
-from tools.testbed.components import ClusterProgram, flags
-from tools.testbed.topology import HUB
+from tools.testbed import cache
+from tools.testbed.artifacts import binaries
+from tools.testbed.cluster.api import Object
+from tools.testbed.cluster.components import ClusterProgram, flags
+from tools.testbed.cluster.handle import ClusterHandle
+from tools.testbed.cluster.topology import HUB
 
 KIND = "kwok"
 """Value of the node label `type`."""

@@ -12,10 +12,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tools import haproxy
-from tools.testbed import binaries, cache, images, oci, product
+from tools.testbed import cache
+from tools.testbed.artifacts import binaries, haproxy, images, oci, product
+from tools.testbed.artifacts.oci import Image
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Image
 from tools.testbed.progress import StepPrinter
 
 COMPONENTS = tuple(one.image for one in product.PRODUCTS)

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tools import browser, haproxy
-from tools.testbed import (
+from tools.testbed import versions
+from tools.testbed.artifacts import (
     binaries,
+    browser,
     cert_manager,
-    cluster,
     content,
     debian,
+    haproxy,
     images,
-    preflight,
     product,
-    versions,
 )
 from tools.testbed.errors import TestbedError
+from tools.testbed.machine import preflight
 from tools.testbed.networks import gateway
 from tools.testbed.progress import StepPrinter
 
@@ -51,7 +51,7 @@ class Target:
 
 def _cluster_images(progress: StepPrinter) -> None:
     """Build the images of every node, and our components from the working tree."""
-    content.prepare(cluster.stable_images(progress), progress)
+    content.prepare(product.stable_images(progress), progress)
     product.build(progress)
 
 

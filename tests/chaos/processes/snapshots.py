@@ -10,7 +10,7 @@ import asyncio
 from pathlib import Path
 
 from tests.support.controlplane import LocalControlPlane
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 BUMP = 1_000_000_000
 """What Kubernetes' own documentation has a restored store's revision raised by."""

@@ -28,7 +28,7 @@ from tests.support.controlplane import AuditMark, LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.helm import CHART, NAMESPACE, RELEASE, helm
 from tests.support.processes import ProgramProcess, free_port
-from tools.testbed.product import REPOSITORY
+from tools.testbed.artifacts.product import REPOSITORY
 
 RELEASES = Path(__file__).parent / "releases"
 REGISTRY = "registry.example/vc"

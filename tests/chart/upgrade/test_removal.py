@@ -22,8 +22,8 @@ from tests.chart.upgrade.conftest import Declare
 from tests.chart.upgrade.product import CURRENT, InstalledProduct, LiveTenant
 from tests.support.eventually import eventually
 from tests.support.helm import NAMESPACE, RELEASE
-from tools.testbed import binaries
-from tools.testbed.product import REPOSITORY
+from tools.testbed.artifacts import binaries
+from tools.testbed.artifacts.product import REPOSITORY
 
 pytestmark = pytest.mark.integration
 

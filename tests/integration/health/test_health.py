@@ -19,7 +19,7 @@ import yaml
 from tenancy import resources, super_clusters, wellknown
 from tenancy.resources import Resource
 from tools.packages import ROOT
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from tools.walks.page import steps
 from vcmanager.phases.waves.admission import Admission
 from vcmanager.plan.integrations import control_planes

@@ -20,7 +20,7 @@ from kubeio.api.client import Client
 from kubeio.config import loading
 from tests.integration.kubectl_vc.conftest import UserTerminal
 from tests.support.eventually import eventually
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 FORWARDER = """#!{python}
 import os, socket, sys, threading

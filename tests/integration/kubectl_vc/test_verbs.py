@@ -25,7 +25,7 @@ from tenancy.resources import (
 from tests.integration.kubectl_vc.conftest import VERSION, UserTerminal
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 WELL = ("True", "Ready", "all is well")
 HELD = {"metadata": {"finalizers": [wellknown.FINALIZER]}}

@@ -29,7 +29,8 @@ from tests.integration.syncer.world import SyncerWorld, names_of_others
 from tests.support.controlplane import ACCOUNTS, LocalControlPlane, serving
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
-from tools.testbed import binaries, kwok
+from tools.testbed import kwok
+from tools.testbed.artifacts import binaries
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 

@@ -35,7 +35,7 @@ from tests.integration.syncer.world import SYNCER, SyncerWorld, policed
 from tests.support.eventually import eventually
 from tests.support.helm import render
 from tests.support.names import fresh_name
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from tools.testbed.networks import gateway
 
 pytestmark = pytest.mark.thorough

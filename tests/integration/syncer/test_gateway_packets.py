@@ -36,7 +36,7 @@ from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.processes import free_port
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 pytestmark = pytest.mark.thorough
 

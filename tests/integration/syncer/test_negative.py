@@ -36,7 +36,7 @@ from tests.integration.syncer.negative_list.rewrites import (
 from tests.integration.syncer.negative_list.rows import ELSEWHERE, ROWS
 from tests.integration.syncer.negative_list.runner import PATIENCE, ListResult, ListRun
 from tests.support.controlplane import LocalControlPlane
-from tools.testbed import product
+from tools.testbed.artifacts import product
 
 pytestmark = pytest.mark.thorough
 

@@ -42,7 +42,7 @@ from tests.support.eventually import eventually
 from tests.support.forwarding import reachable_in
 from tests.support.names import fresh_name
 from tests.support.syncer.attachments import OWN, attachment_view, bridge, definition
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from tools.testbed.networks import meta_plugin, node_networks
 
 pytestmark = [

@@ -19,7 +19,7 @@ from tenancy.resources import Resource
 from tests.integration.vcmanager.conftest import ManagerStage
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from vcmanager.pki import bundles
 from vcmanager.plan import tenant_objects
 

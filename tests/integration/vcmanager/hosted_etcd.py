@@ -24,7 +24,7 @@ from kubeio.config.endpoint import Endpoint
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from tests.support.vcmanager.factories import TENANT, RecordingClient, fake_means
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from vcmanager.phases.etcd import member_config
 from vcmanager.phases.etcd.member_config import MemberInput, MemberPlan
 from vcmanager.phases.etcd.membership import list_ordinals

@@ -25,7 +25,7 @@ from tests.support.api_proxies import WATCH, ProxyReplica, ServiceRotation, Tena
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.own_address import OWN, needs_address
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from vcmanager.rbac import API_PROXY_RBAC_RULES
 
 pytestmark = needs_address

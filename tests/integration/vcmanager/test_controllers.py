@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from clusterversions import catalog
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 
 def listed(minor: str) -> tuple[set[str], set[str]]:

@@ -17,7 +17,7 @@ from tenancy.resources import ENDPOINT_SLICES, NAMESPACES, SERVICES
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from vcmanager.plan import coredns
 from vcmanager.plan.network.dns_forwarding import DnsForwarding, DnsServer, StubZone
 

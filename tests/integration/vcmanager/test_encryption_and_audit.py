@@ -16,7 +16,7 @@ from tenancy import resources
 from tests.integration.vcmanager.conftest import NAMESPACE, ManagerStage, cluster_version
 from tests.support.controlplane import LocalControlPlane, running
 from tests.support.names import fresh_name
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 
 async def written_api_server(stage: ManagerStage, cluster: Any, folder: Path) -> dict[str, str]:

@@ -32,7 +32,7 @@ from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from tests.support.vcmanager.factories import FACTS, UID, wish
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import KeyPair
 from vcmanager.plan import control_plane, metrics_api, service_cidrs

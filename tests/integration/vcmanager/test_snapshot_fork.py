@@ -18,7 +18,7 @@ from tenancy import resources
 from tenancy.resources import Resource
 from tests.support.controlplane import LocalControlPlane, running
 from tests.support.eventually import eventually
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from vcmanager.snapshots import etcd_fork
 from vcmanager.snapshots.etcd_database import EtcdDatabase, compute_checksum
 from vcmanager.snapshots.fork_rules import ForkRefusedError

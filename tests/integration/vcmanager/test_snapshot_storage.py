@@ -25,7 +25,7 @@ from tests.integration.vcmanager.test_snapshots import (
 )
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.runtime import keys
 from vcmanager.snapshots import snapshot_steps

@@ -24,7 +24,7 @@ from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage
 from tests.integration.vcmanager.hosted_control_plane import build_etcd_flags, materialise, start
 from tests.support.processes import ProgramProcess, free_port
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 from vcmanager.pki import inventory
 from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.runtime import keys

@@ -15,7 +15,7 @@ from tests.node.agent.rig import SLEEPER
 from tests.support import node_objects
 from tests.support.forwards import forwarded
 from tests.support.kubectl import KubectlRunner
-from tools.testbed import images
+from tools.testbed.artifacts import images
 
 COPIED_BYTES = 1024**3
 PIECE_BYTES = 1024**2

@@ -16,7 +16,7 @@ from tests.node.agent.rig import SLEEPER, AgentRig, patch_node, running
 from tests.node.minors import EACH, MINORS
 from tests.support import node_objects
 from tests.support.kubectl import KubectlRunner
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.progress import StepPrinter
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ from tests.node.agent.conftest import LEGS, WEBSOCKET
 from tests.node.agent.rig import AgentRig
 from tests.support import node_objects
 from tests.support.kubectl import until
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tools.testbed.cluster import REPOSITORY
+from tools.testbed.cluster.handle import REPOSITORY
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
 

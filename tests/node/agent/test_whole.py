@@ -12,7 +12,7 @@ from tests.support import node_objects
 from tests.support.debugs import debugged
 from tests.support.kubectl import KubectlRunner, until
 from tools.testbed import chart
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.progress import StepPrinter
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]

@@ -15,7 +15,7 @@ from kubectl_vc.output import durations
 from kubectl_vc.verbs import version
 from kubeio.http import rest
 from tests.support.kubectl_vc.command_runner import invoke
-from tools.testbed import product
+from tools.testbed.artifacts import product
 
 
 def test_help_speaks_of_kubectl_vc_and_names_every_verb():

@@ -8,10 +8,10 @@ private there. Outside of it, it would write to the machine's own.
 
 from __future__ import annotations
 
-from tools.testbed import binaries
-from tools.testbed.cluster import ClusterHandle
-from tools.testbed.components import ClusterProgram, flags
-from tools.testbed.topology import ClusterNode
+from tools.testbed.artifacts import binaries
+from tools.testbed.cluster.components import ClusterProgram, flags
+from tools.testbed.cluster.handle import ClusterHandle
+from tools.testbed.cluster.topology import ClusterNode
 
 DRIVER = "devices.testbed.example"
 """Name of the driver, in ResourceSlices and in selectors of DeviceClasses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.errors import TestbedError
 from tools.testbed.networks import node_networks
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import yaml
 
-from tools.testbed import binaries, debian, images, versions
-from tools.testbed.api import Object
-from tools.testbed.oci import Image
+from tools.testbed import versions
+from tools.testbed.artifacts import binaries, debian, images
+from tools.testbed.artifacts.oci import Image
+from tools.testbed.cluster.api import Object
 from tools.testbed.progress import StepPrinter
 
 CONTROLLER = "traefik.io/gateway-controller"

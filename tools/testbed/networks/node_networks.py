@@ -21,11 +21,12 @@ import yaml
 
 from syncer.rules.network.attachments import tenant_crds
 from tenancy.resources import MULTI_NETWORK_POLICIES, NETWORK_ATTACHMENTS
-from tools.testbed import binaries, cache
-from tools.testbed.cluster import ClusterHandle
+from tools.testbed import cache
+from tools.testbed.artifacts import binaries
+from tools.testbed.cluster.handle import ClusterHandle
+from tools.testbed.cluster.topology import HUB, ClusterNode
 from tools.testbed.commands import run
 from tools.testbed.networks import meta_plugin
-from tools.testbed.topology import HUB, ClusterNode
 
 TRUNK = "br-trunk"
 """Name of the bridge on each node."""

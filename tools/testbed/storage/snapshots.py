@@ -14,10 +14,10 @@ from pathlib import Path
 
 import yaml
 
-from tools.testbed import binaries
-from tools.testbed.api import Object, wait_for
-from tools.testbed.cluster import ClusterHandle
-from tools.testbed.components import ClusterProgram, flags
+from tools.testbed.artifacts import binaries
+from tools.testbed.cluster.api import Object, wait_for
+from tools.testbed.cluster.components import ClusterProgram, flags
+from tools.testbed.cluster.handle import ClusterHandle
 
 DRIVER = "directories.csi.testbed"
 CLASS = "directories"

@@ -1,7 +1,7 @@
 """Images of the page against those of a release."""
 
 from tools.reference import container_images
-from tools.testbed import images
+from tools.testbed.artifacts import images
 
 
 def test_each_image_of_a_release_is_on_the_page():

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tools.testbed.cluster import REPOSITORY
+from tools.testbed.cluster.handle import REPOSITORY
 from tools.walks import page, run
 from tools.walks.page import PageCommand, PageFile
 

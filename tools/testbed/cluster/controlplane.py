@@ -12,10 +12,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tools.testbed import binaries, cache
-from tools.testbed.components import ClusterFolders, ClusterProgram, flags
-from tools.testbed.pki import KUBELET_AUTHORITIES
-from tools.testbed.topology import API_PORT, HUB, REGISTRY_PORT, Topology
+from tools.testbed import cache
+from tools.testbed.artifacts import binaries
+from tools.testbed.cluster.components import ClusterFolders, ClusterProgram, flags
+from tools.testbed.cluster.pki import KUBELET_AUTHORITIES
+from tools.testbed.cluster.topology import API_PORT, HUB, REGISTRY_PORT, Topology
 
 AUDIT_POLICY: dict[str, Any] = {
     "apiVersion": "audit.k8s.io/v1",

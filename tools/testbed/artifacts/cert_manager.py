@@ -12,8 +12,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tools.testbed import binaries, debian, images, versions
-from tools.testbed.oci import Image
+from tools.testbed import versions
+from tools.testbed.artifacts import binaries, debian, images
+from tools.testbed.artifacts.oci import Image
 from tools.testbed.progress import StepPrinter
 
 _MODULE = "github.com/cert-manager/cert-manager"

@@ -23,13 +23,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.testbed import cache, debian, images, oci, prebuilt, versions
+from tools.testbed import cache, versions
+from tools.testbed.artifacts import debian, images, oci, prebuilt
+from tools.testbed.artifacts.oci import Blob, Image, LayerEntry
 from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Blob, Image, LayerEntry
 from tools.testbed.progress import StepPrinter
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 _SITE_SECONDS = 7 * 24 * 3600.0
 """Seconds after its last use until a folder of libraries is removed."""
 _SHARED = ("tenancy", "kubeio", "telemetry")
@@ -122,6 +123,14 @@ def images_below(base: Path, progress: StepPrinter) -> list[Image]:
         oci.image(f"{images.PREFIX}/{name}:libraries", blobs, entrypoint=["/usr/bin/python3"])
         for name, blobs in libraries(base, progress).items()
     ]
+
+
+def stable_images(progress: StepPrinter) -> list[Image]:
+    """Return the images that depend on the pinned versions only.
+
+    Every node has them from the start.
+    """
+    return [*images.build(progress), *images_below(debian.root(progress), progress)]
 
 
 def install(extra: str, target: Path, python: str) -> None:

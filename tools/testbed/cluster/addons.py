@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
-from tools.testbed import images
-from tools.testbed.api import KubeApi, Object, wait_for
-from tools.testbed.topology import Topology
+from tools.testbed.artifacts import images
+from tools.testbed.cluster.api import KubeApi, Object, wait_for
+from tools.testbed.cluster.topology import Topology
 
 MANIFESTS = Path(__file__).resolve().parent / "manifests"
 

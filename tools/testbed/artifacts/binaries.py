@@ -18,9 +18,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.testbed import cache, prebuilt, preflight, versions
+from tools.testbed import cache, versions
+from tools.testbed.artifacts import prebuilt
 from tools.testbed.commands import TIED
 from tools.testbed.errors import TestbedError
+from tools.testbed.machine import preflight
 from tools.testbed.progress import StepPrinter
 
 OVERRIDE = "VIRTUAL_CLUSTER_BIN"

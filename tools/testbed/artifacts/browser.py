@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.testbed import debian
+from tools.testbed.artifacts import debian
 from tools.testbed.progress import StepPrinter
 
 PACKAGES = ("chromium", "chromium-driver", "dbus-x11", "fonts-dejavu-core")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.testbed import cache
-from tools.testbed.topology import Topology
+from tools.testbed.cluster.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)

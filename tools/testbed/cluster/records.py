@@ -9,8 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.testbed import cache, cgroups
-from tools.testbed.components import clusters_folder
+from tools.testbed import cache
+from tools.testbed.cluster.components import clusters_folder
+from tools.testbed.machine import cgroups
 
 NAME = "cluster.json"
 

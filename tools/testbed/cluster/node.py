@@ -16,9 +16,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tools.testbed import binaries, cache
-from tools.testbed.components import ClusterFolders, ClusterProgram, flags
-from tools.testbed.topology import ClusterNode, Topology
+from tools.testbed import cache
+from tools.testbed.artifacts import binaries
+from tools.testbed.cluster.components import ClusterFolders, ClusterProgram, flags
+from tools.testbed.cluster.topology import ClusterNode, Topology
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_PLUGINS = ("bridge", "loopback", "host-local", "portmap")

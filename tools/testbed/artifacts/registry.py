@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tools.testbed import cache
-from tools.testbed.oci import Blob, Image
+from tools.testbed.artifacts.oci import Blob, Image
 
 
 def publish(images: Iterable[Image], store: Path) -> None:

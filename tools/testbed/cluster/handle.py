@@ -15,35 +15,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tools.testbed import (
-    addons,
-    binaries,
-    cache,
-    cgroups,
-    content,
-    controlplane,
-    debian,
-    images,
-    leftovers,
-    limits,
-    network,
-    node,
-    pki,
-    preflight,
-    product,
-    records,
-    registry,
-    versions,
-)
-from tools.testbed.api import KubeApi, wait_for
-from tools.testbed.components import ClusterFolders, ClusterProgram, clusters_folder
-from tools.testbed.control import SupervisorClient
+from tools.testbed import cache, versions
+from tools.testbed.artifacts import binaries, content, images, product, registry
+from tools.testbed.cluster import addons, controlplane, leftovers, network, node, pki, records
+from tools.testbed.cluster.api import KubeApi, wait_for
+from tools.testbed.cluster.components import ClusterFolders, ClusterProgram, clusters_folder
+from tools.testbed.cluster.control import SupervisorClient
+from tools.testbed.cluster.topology import HUB, SLOTS, ClusterNode, Topology
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Image
+from tools.testbed.machine import cgroups, limits, preflight
 from tools.testbed.progress import StepPrinter
-from tools.testbed.topology import HUB, SLOTS, ClusterNode, Topology
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 
 
@@ -139,7 +122,7 @@ class ClusterHandle:
         preflight.check(progress)
         enforces = preflight.decide_enforcement(self._enforces, progress)
         binaries.build(binaries.for_cluster(self._minor), progress)
-        stable = stable_images(progress)
+        stable = product.stable_images(progress)
         template = content.prepare(stable, progress)
         further = images.build_further(progress)
         with cache.locked(f"cluster-{self.name}"):
@@ -190,7 +173,7 @@ class ClusterHandle:
     def add_node(self, labels: Mapping[str, str], progress: StepPrinter | None = None) -> str:
         """Add a node with these labels. Returns its name when it is Ready."""
         progress = progress or StepPrinter(quiet=True)
-        template = content.prepare(stable_images(progress), progress)
+        template = content.prepare(product.stable_images(progress), progress)
         with cache.locked(f"cluster-{self.name}"), progress.step("another node"):
             record = records.read(self.name) or {}
             topology = Topology(self.name, self.topology.slot, record["nodes"] + 1)
@@ -404,14 +387,6 @@ class ClusterHandle:
 
 def _folder_of(program: str) -> Path:
     return binaries.path(program).parent
-
-
-def stable_images(progress: StepPrinter) -> list[Image]:
-    """Return the images that depend on the pinned versions only.
-
-    Every node has them from the start.
-    """
-    return [*images.build(progress), *product.images_below(debian.root(progress), progress)]
 
 
 def _is_ready(item: dict[str, Any]) -> bool:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.testbed import debian, images, oci
+from tools.testbed.artifacts import debian, images, oci
+from tools.testbed.artifacts.oci import Image, LayerEntry
 from tools.testbed.commands import run
-from tools.testbed.oci import Image, LayerEntry
 from tools.testbed.progress import StepPrinter
 
 PACKAGES = ("haproxy",)

@@ -12,9 +12,11 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tools.testbed import cache, cgroups, network
+from tools.testbed import cache
+from tools.testbed.cluster import network
+from tools.testbed.cluster.components import clusters_folder
 from tools.testbed.commands import run
-from tools.testbed.components import clusters_folder
+from tools.testbed.machine import cgroups
 
 # Default folders of Kubernetes' programs, containerd and CNI.
 _PLACES = (

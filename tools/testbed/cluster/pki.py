@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tools.testbed import cache
-from tools.testbed.topology import API_PORT, ClusterNode, Topology
+from tools.testbed.cluster.topology import API_PORT, ClusterNode, Topology
 
 KUBELET_AUTHORITIES = "kubelet-authorities.crt"
 """File of the authorities by which only the API server verifies every kubelet."""

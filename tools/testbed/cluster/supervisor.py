@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # run as a script from the repository of the caller
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from tools.testbed import cgroups, kernel
+from tools.testbed.machine import cgroups, kernel
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SOCKET = "supervisor.sock"

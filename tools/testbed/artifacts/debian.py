@@ -13,9 +13,10 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tools.testbed import cache, oci, prebuilt, versions
+from tools.testbed import cache, versions
+from tools.testbed.artifacts import oci, prebuilt
+from tools.testbed.artifacts.oci import Blob, LayerEntry
 from tools.testbed.commands import run
-from tools.testbed.oci import Blob, LayerEntry
 from tools.testbed.progress import StepPrinter
 
 # In own namespaces for mounts and processes, so that a killed run leaves neither.

@@ -17,10 +17,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.testbed import binaries, cache, oci, versions
+from tools.testbed import cache, versions
+from tools.testbed.artifacts import binaries, oci
+from tools.testbed.artifacts.oci import Image
 from tools.testbed.commands import TIED, run
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Image
 from tools.testbed.progress import StepPrinter
 
 _KEPT = 2

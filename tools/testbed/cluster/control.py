@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tools.testbed import supervisor
-from tools.testbed.components import ClusterProgram
+from tools.testbed.cluster import supervisor
+from tools.testbed.cluster.components import ClusterProgram
 from tools.testbed.errors import TestbedError
 
 _SCRIPT = Path(supervisor.__file__).resolve()

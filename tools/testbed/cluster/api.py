@@ -14,8 +14,8 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
+from tools.testbed.cluster.topology import API_PORT
 from tools.testbed.errors import TestbedError
-from tools.testbed.topology import API_PORT
 
 Object = dict[str, Any]
 

@@ -15,8 +15,8 @@ from ipaddress import IPv4Network
 from itertools import islice
 from typing import Any
 
+from tools.testbed.cluster.topology import SLOTS, Topology
 from tools.testbed.commands import run
-from tools.testbed.topology import SLOTS, Topology
 
 _CABLES = IPv4Network("169.254.0.0/16")
 """Addresses of the links between clusters, four for each."""
