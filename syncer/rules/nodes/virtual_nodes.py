@@ -67,9 +67,9 @@ _UPSTREAM_CONDITIONS: Mapping[str, tuple[str, str, str]] = {
 }
 """Status, reason and message of the condition, by the route of the node's agent."""
 _SHOWN_ANNOTATIONS = ("volumes.kubernetes.io/controller-managed-attach-detach",)
-"""Annotations that say nothing of the machine or of other tenants.
+"""Annotations that reveal neither the machine nor other tenants.
 
-One whose value follows the size of the cluster would be written to every node of every tenant.
+An annotation whose value follows the size of the cluster would cause a write per node and tenant.
 """
 _HIDDEN_NODE_INFO_FIELDS = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
 """Fields that the API requires. They are empty, because their values would identify the machine."""
