@@ -7,20 +7,27 @@ objects are in the same API server.
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kubectl_vc.ui.object_kinds import KINDS
 from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
     CONFIG_MAPS,
+    ENDPOINT_SLICES,
     EVENTS,
+    INGRESSES,
     NAMESPACES,
+    NETWORK_POLICIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     SECRETS,
+    SERVICES,
     VIRTUAL_CLUSTERS,
     Resource,
 )
@@ -33,9 +40,28 @@ PLACE = "tenants"
 SPACE = "shop"
 """The tenants' namespace with all pods."""
 EVENTS_PER_NAMESPACE = 200
+OBJECTS_PER_KIND = 30
+"""Objects of each other kind in the shown namespace, and their copies. More than a page shows."""
 _CERTIFICATES = 20
 _CONDITIONS = ("Ready", "Synced", "PolicyReady", "NetworkPoliciesEnforced")
 _WRITERS = 16
+_SELECTOR = {"matchLabels": {"app": "a"}}
+_CONTENTS: Mapping[Resource, Object] = {
+    SERVICES: {"spec": {"clusterIP": "None", "selector": {"app": "a"}}},
+    PERSISTENT_VOLUME_CLAIMS: {
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+    },
+    CONFIG_MAPS: {"data": {"key": "value" * 100}},
+    SECRETS: {"stringData": {"key": "value" * 100}},
+    INGRESSES: {"spec": {"defaultBackend": {"service": {"name": "o-000", "port": {"number": 80}}}}},
+    NETWORK_POLICIES: {"spec": {"podSelector": _SELECTOR}},
+    POD_DISRUPTION_BUDGETS: {"spec": {"minAvailable": 1, "selector": _SELECTOR}},
+    ENDPOINT_SLICES: {"addressType": "IPv4", "endpoints": [], "ports": []},
+}
+"""The fields of objects besides pods, by kind."""
 
 
 async def furnish(plane: LocalControlPlane, tenants: int, pods: int) -> Tenant:
@@ -52,6 +78,7 @@ async def furnish(plane: LocalControlPlane, tenants: int, pods: int) -> Tenant:
         uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in originals}
         copies = (_copy(tenant, name, uid) for tenant in found for name, uid in uids.items())
         await _create_all(client, PODS, copies)
+        await _create_other_kinds(client, first)
         for namespace in (SPACE, super_space(first)):
             await _run_pods(client, namespace, uids)
         for namespace in (SPACE, super_space(first), first.root):
@@ -84,6 +111,17 @@ async def _create_tenants(client: Client, count: int) -> list[Tenant]:
     )
     await _create_all(client, NAMESPACES, spaces)
     return found
+
+
+async def _create_other_kinds(client: Client, tenant: Tenant) -> None:
+    """Create objects of all other kinds of the pages, with their copies."""
+    numbers = range(OBJECTS_PER_KIND)
+    for kind in KINDS.values():
+        if kind.resource is not PODS:
+            bodies = [_other(kind.resource, f"o-{n:03d}", SPACE) for n in numbers]
+            found = await _create_all(client, kind.resource, bodies)
+            copies = (_other_copy(tenant, kind.resource, each) for each in found)
+            await _create_all(client, kind.resource, copies)
 
 
 async def _create_all(client: Client, resource: Resource, bodies: Iterable[Object]) -> list[Object]:
@@ -155,6 +193,25 @@ def _copy(tenant: Tenant, name: str, uid: str) -> Object:
         super_space(tenant),
         labels=ownership.build_owner_labels(tenant, SPACE),
         annotations=ownership.build_owner_annotations(tenant, SPACE, uid),
+    )
+
+
+def _other(resource: Resource, name: str, namespace: str, **metadata: Any) -> Object:
+    """Return a small object of a kind that the pages show."""
+    head = {"name": name, "namespace": namespace, **metadata}
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": head}
+    return {**body, **_CONTENTS[resource]}
+
+
+def _other_copy(tenant: Tenant, resource: Resource, original: Object) -> Object:
+    """Return the copy of an object as the syncer writes it."""
+    metadata = original["metadata"]
+    return _other(
+        resource,
+        metadata["name"],
+        super_space(tenant),
+        labels=ownership.build_owner_labels(tenant, SPACE),
+        annotations=ownership.build_owner_annotations(tenant, SPACE, metadata["uid"]),
     )
 
 
