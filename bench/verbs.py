@@ -160,27 +160,37 @@ def _summarize(command: TimedCommand, times: Mapping[str, Sequence[CommandTime]]
     }
 
 
-async def run(asked: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+def run(asked: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """Measure helps and calls against an API server that is furnished."""
     plane = LocalControlPlane(folder / "plane", name="super")
-    try:
-        await plane.start()
-        first = await stage.furnish(plane, asked.tenants, asked.pods)
-        kubeconfig, pod_file = folder / "kubeconfig", folder / "pod.yaml"
-        kubeconfig.write_bytes(plane.kubeconfig())
-        pod_file.write_text(_POD)
-        timer = CommandTimer(_build_environment(folder, kubeconfig))
-        commands = [*list_helps(), *list_calls(first, pod_file)]
-        if asked.imports:
-            _print_imports(timer.environment, commands)
-        found = await asyncio.to_thread(timer.measure, commands, asked.rounds)
-        for each in found:  # names of the temporary folder and of hashes are no part of a report
-            for key in ("command", "beside"):
-                text = each[key].replace(str(folder), "").replace(stage.super_space(first), "SUPER")
-                each[key] = text.replace(first.root, "ROOT").replace("/pod.yaml", "pod.yaml")
-        return found
-    finally:
-        await plane.stop()
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(plane.start())
+            first = runner.run(stage.furnish(plane, asked.tenants, asked.pods))
+            return _measure(asked, folder, plane.kubeconfig(), first)
+        finally:
+            runner.run(plane.stop())
+
+
+def _measure(
+    asked: argparse.Namespace, folder: Path, access: bytes, first: Tenant
+) -> list[dict[str, Any]]:
+    """Measure all commands with a kubeconfig of the super cluster."""
+    kubeconfig, pod_file = folder / "kubeconfig", folder / "pod.yaml"
+    kubeconfig.write_bytes(access)
+    pod_file.write_text(_POD)
+    timer = CommandTimer(_build_environment(folder, kubeconfig))
+    commands = [*list_helps(), *list_calls(first, pod_file)]
+    if asked.imports:
+        _print_imports(timer.environment, commands)
+    found = timer.measure(commands, asked.rounds)
+    # A report has no names of a temporary folder and no hashes of one run.
+    names = {f"{folder}/": "", stage.super_space(first): "SUPER", first.root: "ROOT"}
+    for each in found:
+        for key in ("command", "beside"):
+            for name, general in names.items():
+                each[key] = each[key].replace(name, general)
+    return found
 
 
 def _build_environment(folder: Path, kubeconfig: Path) -> dict[str, str]:
@@ -235,7 +245,7 @@ def main() -> int:
         "python": image_python.here(),
     }
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        found = asyncio.run(run(asked, Path(folder)))
+        found = run(asked, Path(folder))
     heads = ("kubectl", "vc", "own", "best", "CPU")
     print(f"{'median ms':60}{''.join(f'{each:>9}' for each in heads)}{'ratio':>7}")
     for each in found:
