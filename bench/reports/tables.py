@@ -358,6 +358,39 @@ def _agent_steps(results: TableFigures) -> Iterator[str]:
         yield f"| {title} | {' | '.join(map(report.cell, found.values()))} |"
 
 
+def _pages(results: TableFigures) -> Iterator[str]:
+    yield "| page of `kubectl vc ui` | p50 ms | p95 ms | goal for p95 |"
+    yield "|---|---|---|---|"
+    for name, found in results["runs"]["pages"][-1].items():
+        verdict = GoalLine(name, at(name, "p95_ms"), results["goal_ms"]).verdict(found["p95_ms"])
+        yield f"| {name} | {found['p50_ms']:.0f} | {found['p95_ms']:.0f} | {verdict} |"
+
+
+def _verbs(results: TableFigures) -> Iterator[str]:
+    """Yield the median and the slowest of the helps, and each call."""
+    yield (
+        "| `kubectl vc` | kubectl ms | `kubectl vc` ms | ratio | own ms | own, shortest ms"
+        " | own CPU ms | goal for own |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
+    helps = [each for each in results["commands"] if each["command"].endswith("--help")]
+    helps.sort(key=lambda each: float(each["own_ms"]))
+    middle, slowest = helps[len(helps) // 2], helps[-1]
+    yield _verb_row(f"help, the median of {len(helps)}: `{middle['command']}`", middle)
+    yield _verb_row(f"help, the slowest: `{slowest['command']}`", slowest)
+    for each in results["commands"]:
+        if each not in helps:
+            yield _verb_row(f"`{each['command']}` beside `{each['beside']}`", each)
+
+
+def _verb_row(title: str, found: TableFigures) -> str:
+    keys = ("own_ms", "own_best_ms", "own_cpu_ms")
+    own = " | ".join(f"{found[key]:.0f}" for key in keys)
+    verdict = GoalLine(title, at("own_ms"), found["goal_ms"]).verdict(found["own_ms"])
+    beside = f"{found['kubectl_ms']:.0f} | {found['kubectl_vc_ms']:.0f} | {found['ratio']:.1f}"
+    return f"| {title} | {beside} | {own} | {verdict} |"
+
+
 def _listed(profile: str, lines: Sequence[GoalLine]) -> Callable[[TableFigures], Iterator[str]]:
     return lambda results: _lines(results["runs"][profile], lines)
 
@@ -385,6 +418,8 @@ _MAKERS: Mapping[str, Callable[[TableFigures], Iterator[str]]] = {
     "provision": _provision,
     "agent": _agent,
     "agent-steps": _agent_steps,
+    "pages": _pages,
+    "verbs": _verbs,
 }
 
 

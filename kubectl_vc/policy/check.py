@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import printers
 from kubectl_vc.output.cli_errors import CliError, UsageError
 from kubectl_vc.output.printers import OutputFormat
@@ -132,6 +130,9 @@ async def _fetch_policy(access: ConfigFlags, virtual_cluster: str) -> TenantPoli
         raise UsageError(
             f"--vc {virtual_cluster!r} is not a VirtualCluster. Write NAME or NAMESPACE/NAME."
         )
+    from kubectl_vc.client import lookup  # noqa: PLC0415 - without --vc a check needs no client
+    from kubectl_vc.client.connection import connect_super_cluster  # noqa: PLC0415
+
     place = namespace or access.namespace
     async with connect_super_cluster(replace(access, namespace=place)) as connection:
         body = await lookup.fetch_virtual_cluster(connection, name)

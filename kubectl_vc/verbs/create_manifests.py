@@ -5,11 +5,8 @@ fault that can be found without the API server must be reported here. A later re
 after objects were created.
 """
 
-import http.client
 import re
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +48,7 @@ def load_source(source: str) -> bytes:
         else:
             with Path(source).open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
-    except (ValueError, http.client.HTTPException) as problem:  # the URL has no usable host
+    except ValueError as problem:  # the URL has no usable host
         raise CliError(
             f"{_describe_source(source)} is not a usable URL. Correct it, or download the file."
         ) from problem
@@ -208,9 +205,16 @@ class _UnsafeYamlError(Exception):
 
 
 def _download(url: str) -> bytes:
+    """Return the content of a URL. Raises ValueError if the URL is not usable, and OSError."""
+    import http.client  # noqa: PLC0415 - 30 ms that only a URL needs
+    import urllib.request  # noqa: PLC0415
+
     request = urllib.request.Request(url, headers={"User-Agent": "kubectl-vc"})  # noqa: S310 - http
-    with urllib.request.urlopen(request, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 - or https
-        content: bytes = answer.read(MAX_BYTES + 1)
+    try:
+        with urllib.request.urlopen(request, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 - or https
+            content: bytes = answer.read(MAX_BYTES + 1)
+    except http.client.HTTPException as problem:
+        raise ValueError(str(problem)) from problem
     return content
 
 

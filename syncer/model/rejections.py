@@ -6,8 +6,6 @@ Pure. A rejection is written for the tenant and must not name anything of the su
 import re
 from dataclasses import dataclass
 
-import structlog
-
 SYNC_REJECTED = "SyncRejected"
 """Reason of the Event for the tenant."""
 
@@ -25,8 +23,6 @@ MALFORMED_OBJECT_ERRORS = (
 
 Code that runs for all tenants must catch them. Otherwise one tenant's object stops the work for all
 tenants."""
-
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +78,8 @@ class UnschedulableError(Exception):
 
 def build_malformed_rejection(stumble: Exception) -> RejectedError:
     """Return the rejection of an object that code failed on, for its tenant to correct."""
-    _log.warning("tenant.malformed", problem=repr(stumble))
+    import structlog  # noqa: PLC0415 - `kubectl vc policy check` imports this module without logs
+
+    structlog.get_logger(__name__).warning("tenant.malformed", problem=repr(stumble))
     text = "does not have the structure of the API. Correct the object"
     return RejectedError(RejectionProblem("malformed", "spec", text))

@@ -145,3 +145,32 @@ def test_loads_without_a_goal_stand_beside_each_other(tmp_path: Path):
     text = told(tmp_path, "pods-storm-bare-100", runs)
     assert "| | direct | syncer |" in text
     assert "| pods/s | 100 | 40.0 |" in text
+
+
+def test_a_page_beyond_its_goal_is_missed(tmp_path: Path):
+    times = {"p50_ms": 10.0, "p95_ms": 301.0, "worst_ms": 400.0}
+    found = {"tenants": {**times, "p95_ms": 20.0}, "pod": times}
+    text = told(tmp_path, "pages", {"pages": [found]}, goal_ms=300.0)
+    assert "| tenants | 10 | 20 | 300: kept |" in text
+    assert "| pod | 10 | 301 | 300: missed |" in text
+
+
+def test_helps_are_two_rows_and_each_call_is_one(tmp_path: Path):
+    def command(name: str, own: float, goal: float) -> dict[str, Any]:
+        times = {"kubectl_ms": 50.0, "kubectl_vc_ms": own + 50, "own_ms": own, "own_best_ms": own}
+        return {
+            **times,
+            "command": name,
+            "beside": "kubectl x",
+            "own_cpu_ms": own,
+            "ratio": 2.04,
+            "goal_ms": goal,
+        }
+
+    helps = [command(f"verb-{each} --help", 100.0 + each, 150.0) for each in range(3)]
+    text = told(tmp_path, "verbs", {}, commands=[*helps, command("list -A", 301.0, 300.0)])
+    assert "| help, the median of 3: `verb-1 --help` | 50 | 151 | 2.0 | 101 | 101" in text
+    assert "| help, the slowest: `verb-2 --help` | 50 | 152 | 2.0 | 102 |" in text
+    assert (
+        "| `list -A` beside `kubectl x` | 50 | 351 | 2.0 | 301 | 301 | 301 | 300: missed |" in text
+    )

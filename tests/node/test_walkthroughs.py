@@ -21,6 +21,7 @@ from tests.support import node_objects
 from tests.support.forwards import forwarded, read_from
 from tests.support.kubectl import KubectlRunner, until
 from tests.support.names import fresh_name
+from tools.testbed import chart
 from tools.testbed.cluster import pki
 from tools.testbed.cluster.handle import REPOSITORY, ClusterHandle
 from tools.testbed.progress import StepPrinter
@@ -311,3 +312,19 @@ def test_a_tenants_user_renews_with_the_tenants_kubeconfig_only(walker: PageWalk
 def test_an_autoscaler_makes_the_node_that_a_pod_waits_for(walker: PageWalker):
     """A4-10, A4-11, A4-13: Pending, told why, a node joins, Running."""
     walker.walk("004-a-node-from-an-autoscaler.md")
+
+
+@pytest.fixture
+def networked(super_cluster: SuperClusterAdmin, walker: PageWalker) -> Iterator[PageWalker]:
+    """The page of networks has tenants of its own, and switches a value of the chart on."""
+    yield walker
+    for name in ("red", "blue"):
+        walker.home.call("vc", "delete", name, "--ignore-not-found", "--yes", timeout=240)
+    walker.home.call("delete", "tenantpolicy", "lab", "--ignore-not-found")
+    values = (*chart.KUBELET_UPSTREAM, "networkAttachments.enabled=false")
+    chart.install(super_cluster.cluster, StepPrinter(), values=values)
+
+
+def test_two_tenants_have_one_network_of_the_nodes_and_no_equal_address(networked: PageWalker):
+    """Additional networks of pods, with a stand-in for Multus and the real plugins."""
+    networked.walk("004-networks-of-pods.md")

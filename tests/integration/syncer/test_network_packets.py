@@ -250,6 +250,21 @@ def spaces() -> Iterator[Callable[[str], str]]:
         ip("netns", "delete", name)
 
 
+def test_nodes_that_have_the_trunk_are_connected_again_without_a_change(
+    spaces: Callable[[str], str],
+):
+    mark = fresh_name("t")[:8]
+    hub, node = (f"/run/netns/{spaces(f'{mark}-{each}')}" for each in ("hub", "node"))
+    assert not node_networks.has_trunk(node)
+    for _ in range(2):
+        node_networks.connect_hub(hub)
+        node_networks.connect_node(1, hub, node)
+    assert node_networks.has_trunk(hub)
+    words = ["ip", "-n", Path(node).name, "-o", "link", "show", "master", node_networks.TRUNK]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert [line.split()[1].partition("@")[0] for line in shown.splitlines()] == ["trunk0"]
+
+
 @pytest.fixture
 async def machines(
     super_plane: LocalControlPlane, tmp_path: Path, spaces: Callable[[str], str]

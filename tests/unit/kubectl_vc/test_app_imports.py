@@ -82,3 +82,12 @@ def test_a_call_loads_what_it_needs(words, needless, tmp_path):
     found = imported(*words, *call)
     assert "kubeio.http.rest" in found, "the verb has tried to connect"
     assert not found & (NEVER | needless)
+
+
+def test_a_check_of_a_file_loads_no_client_and_no_logs(tmp_path):
+    path = tmp_path / "pod.yaml"
+    path.write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+    found = imported("policy", "check", "-f", str(path))
+    assert "kubectl_vc.policy.decision" in found, "the verb has decided"
+    needless = {"structlog", "kubeio.api.client", "kubeio.http.rest", "urllib.request"}
+    assert not found & (NEVER | needless)

@@ -41,7 +41,10 @@ WHEREABOUTS_CRDS = (
 
 
 def enable(cluster: ClusterHandle) -> None:
-    """Connect the nodes by a trunk and give their pods additional networks."""
+    """Connect the nodes by a trunk and give their pods additional networks.
+
+    Nodes that have the trunk keep it.
+    """
     install_crds(cluster)
     hub = _get_space(cluster, HUB)
     connect_hub(hub)
@@ -77,8 +80,16 @@ def has_vlans() -> bool:
     return done.returncode == 0
 
 
+def has_trunk(space: str) -> bool:
+    """Return whether a network namespace has the bridge already."""
+    shown = run(["nsenter", f"--net={space}", "ip", "-oneline", "link", "show"])
+    return any(line.split()[1].rstrip(":") == TRUNK for line in shown.splitlines())
+
+
 def connect_hub(hub: str) -> None:
     """Create the bridge of the hub. It passes tagged frames as they are."""
+    if has_trunk(hub):
+        return
     enter = ["nsenter", f"--net={hub}"]
     run([*enter, "ip", "link", "add", TRUNK, "type", "bridge"])
     run([*enter, "ip", "link", "set", TRUNK, "up"])
@@ -86,6 +97,8 @@ def connect_hub(hub: str) -> None:
 
 def connect_node(number: int, hub: str, node: str) -> None:
     """Create the bridge of a node and its link to the hub's, as a port with every VLAN."""
+    if has_trunk(node):
+        return
     port = f"trunk{number}"
     below, above = (["nsenter", f"--net={space}"] for space in (node, hub))
     run([*above, "ip", "link", "add", port, "type", "veth", "peer", "name", "trunk0"])
