@@ -75,11 +75,13 @@ def test_peers_of_the_world_follow_each_change_at_once():
     assert "203.0.113.9/32" not in before[0]["ipBlock"]["except"]
     more = replace(RANGES, nodes=(*RANGES.nodes, *parse_networks(("203.0.113.9",))))
     assert "203.0.113.9/32" in world_of(more)[0]["ipBlock"]["except"]
-    assert "203.0.113.9/32" in world_of(RANGES, superRanges=["203.0.113.9/32"])[0]["ipBlock"]["except"]
+    assert (
+        "203.0.113.9/32" in world_of(RANGES, superRanges=["203.0.113.9/32"])[0]["ipBlock"]["except"]
+    )
     assert world_of(RANGES) == before
 
 
-def test_a_caller_gets_blocks_of_its_own():
+def test_a_caller_receives_blocks_of_its_own():
     before = world_of(RANGES)
     world_of(RANGES)[0]["ipBlock"]["except"].clear()
     world_of(RANGES)[0]["ipBlock"]["cidr"] = "10.0.0.0/8"
