@@ -22,9 +22,12 @@ CidrNetwork = IPNetwork
 CidrAddress = IPAddress
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SuperCidrs:
-    """Networks of the super cluster, each list without overlaps."""
+    """Networks of the super cluster, each list without overlaps.
+
+    Compared by identity, so that caches of results find them without a look at each network.
+    """
 
     nodes: tuple[CidrNetwork, ...] = ()
     """Addresses of nodes and of the API server."""

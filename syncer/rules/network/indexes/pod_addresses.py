@@ -52,7 +52,7 @@ class PodAddresses:
     """Addresses of one tenant's super pods in one super cluster."""
 
     def __init__(self) -> None:
-        self._addresses_by_pod: dict[StoreKey, frozenset[CidrAddress]] = {}
+        self._texts_by_pod: dict[StoreKey, tuple[str, ...]] = {}
         self._pods: defaultdict[CidrAddress, set[StoreKey]] = defaultdict(set)
         self._addresses_by_slice: dict[StoreKey, frozenset[CidrAddress]] = {}
         self._slices: defaultdict[CidrAddress, set[StoreKey]] = defaultdict(set)
@@ -63,28 +63,32 @@ class PodAddresses:
 
     def set_pod(self, pod: StoreKey, entry: Entry | None) -> Collection[StoreKey]:
         """Update the index with a super pod. Return the slices that name a changed address."""
-        now = _read_pod_addresses(entry) if entry is not None else frozenset()
-        if now == self._addresses_by_pod.get(pod, frozenset()):
+        now = _read_pod_texts(entry) if entry is not None else ()
+        before = self._texts_by_pod.get(pod, ())
+        if now == before:  # most events of a pod: its addresses are not parsed
             return ()
-        changed = _update(self._addresses_by_pod, self._pods, pod, now)
+        self._texts_by_pod.pop(pod, None)
+        if now:
+            self._texts_by_pod[pod] = now
+        changed = _move_user(self._pods, pod, _parse_texts(before), _parse_texts(now))
         return {each for address in changed for each in self._slices.get(address, ())}
 
     def set_slice(self, tenant_slice: StoreKey, entry: Entry | None) -> None:
         """Update the index with an EndpointSlice of the tenant."""
         now = frozenset(_read_slice_addresses(entry)) if entry is not None else frozenset()
-        _update(self._addresses_by_slice, self._slices, tenant_slice, now)
+        before = self._addresses_by_slice.pop(tenant_slice, frozenset())
+        if now:
+            self._addresses_by_slice[tenant_slice] = now
+        _move_user(self._slices, tenant_slice, before, now)
 
 
-def _update(
-    addresses: dict[StoreKey, frozenset[CidrAddress]],
+def _move_user(
     users: defaultdict[CidrAddress, set[StoreKey]],
     user: StoreKey,
+    before: frozenset[CidrAddress],
     now: frozenset[CidrAddress],
 ) -> Collection[CidrAddress]:
-    """Record the addresses of a user. Return the added and removed ones."""
-    before = addresses.pop(user, frozenset())
-    if now:
-        addresses[user] = now
+    """Move a user to other addresses. Return the added and removed ones."""
     for address in before - now:
         users[address].discard(user)
         if not users[address]:
@@ -94,14 +98,19 @@ def _update(
     return before ^ now
 
 
-def _read_pod_addresses(pod: Entry) -> frozenset[CidrAddress]:
+def _read_pod_texts(pod: Entry) -> tuple[str, ...]:
+    """Return the addresses of a pod that has not ended, as its status has them."""
     try:
         status = _DECODER.decode(pod.body).status or _PodStatus()
     except msgspec.DecodeError:
-        return frozenset()
+        return ()
     if status.phase in wellknown.TERMINAL_PHASES:
-        return frozenset()
-    texts = [status.pod_ip, *(each.ip for each in status.pod_ips or ())]
+        return ()
+    texts = (status.pod_ip, *(each.ip for each in status.pod_ips or ()))
+    return tuple(dict.fromkeys(filter(None, texts)))
+
+
+def _parse_texts(texts: tuple[str, ...]) -> frozenset[CidrAddress]:
     return frozenset(each for each in map(parse_address, texts) if each is not None)
 
 

@@ -280,3 +280,9 @@ async def test_selectors_and_places_are_asked_of_the_server():
     assert request.query["allowWatchBookmarks"] == "true"
     assert 300 <= int(request.query["timeoutSeconds"]) <= 600
     assert "as=PartialObjectMetadata;" in request.headers["accept"]
+
+
+async def test_a_reflector_has_no_dict_of_its_own():
+    """Python shares the names of up to 30 attributes. There are thousands of reflectors."""
+    async with running(WatchScript(scene(pod("a", 5), version=10))) as run:
+        assert len(vars(run.reflector)) <= 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,36 @@ def test_a_cluster_of_ipv6_alone_keeps_its_translator():
     ranges = SuperCidrs(pods=parse_networks(("fd10::/48",)))
     assert not is_taken("64:ff9b::8.8.8.8", EGRESS, ranges)
     assert is_taken("64:ff9b::a9fe:a9fe", EGRESS, ranges)
+
+
+def world_of(ranges: SuperCidrs, **network: Any) -> list[dict[str, Any]]:
+    """Return the peers of egress to the world."""
+    view = network_view(ranges=ranges, policy=policy(network=network))
+    return policy_peers.build_world_peers(policy_peers.build_subtracted(view, ranges)[EGRESS])
+
+
+def test_tenants_share_the_networks_that_blocks_lose_while_nothing_changes():
+    first, second = (network_view(policy=policy(network={})) for _ in range(2))
+    shared = policy_peers.build_subtracted(first, RANGES)
+    assert policy_peers.build_subtracted(second, RANGES) is shared
+
+
+def test_peers_of_the_world_follow_each_change_at_once():
+    before = world_of(RANGES)
+    assert "203.0.113.9/32" not in before[0]["ipBlock"]["except"]
+    more = replace(RANGES, nodes=(*RANGES.nodes, *parse_networks(("203.0.113.9",))))
+    assert "203.0.113.9/32" in world_of(more)[0]["ipBlock"]["except"]
+    assert (
+        "203.0.113.9/32" in world_of(RANGES, superRanges=["203.0.113.9/32"])[0]["ipBlock"]["except"]
+    )
+    assert world_of(RANGES) == before
+
+
+def test_a_caller_receives_blocks_of_its_own():
+    before = world_of(RANGES)
+    world_of(RANGES)[0]["ipBlock"]["except"].clear()
+    world_of(RANGES)[0]["ipBlock"]["cidr"] = "10.0.0.0/8"
+    assert world_of(RANGES) == before
 
 
 def test_the_control_plane_of_a_target_is_known_by_its_addresses():

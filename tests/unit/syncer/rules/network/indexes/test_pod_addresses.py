@@ -52,6 +52,23 @@ def test_the_address_of_a_finished_pod_is_not_its_own(phase):
     assert not index.has(ADDRESS)
 
 
+def test_an_event_without_another_address_parses_none(monkeypatch: pytest.MonkeyPatch):
+    index = PodAddresses()
+    status = {"podIP": "10.244.3.4", "podIPs": [{"ip": "10.244.3.4"}]}
+    index.set_pod(POD, pod(phase="Pending", **status))
+    monkeypatch.setattr("syncer.rules.network.indexes.pod_addresses.parse_address", None)
+    assert not index.set_pod(POD, pod(phase="Running", **status))
+    assert index.has(ADDRESS)
+
+
+def test_an_address_in_other_words_is_the_same():
+    index = PodAddresses()
+    index.set_slice(SLICE, tenant_slice("fd10::5"))
+    assert index.set_pod(POD, pod(podIP="fd10:0::5")) == {SLICE}
+    assert not index.set_pod(POD, pod(podIP="fd10::5"))
+    assert index.has(ipaddress.ip_address("fd10::5"))
+
+
 def test_two_pods_of_one_address():
     index = PodAddresses()
     for name in ("a", "b"):
