@@ -31,7 +31,7 @@ from kubectl_vc.app import app
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tests.support.controlplane import LocalControlPlane
-from tools.testbed import binaries
+from tools.testbed.artifacts import binaries
 
 REPORT = "verbs"
 HELP_GOAL_MS = 150.0

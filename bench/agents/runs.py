@@ -167,7 +167,7 @@ def in_ms(times: Sequence[ExecTimes]) -> dict[str, dict[str, float]]:
     }
 
 
-NOBODY = "nobody"
+NOBODY = "no other load"
 
 
 @contextlib.contextmanager
@@ -181,8 +181,8 @@ async def floods(stage: AgentStage, count: int) -> dict[str, Any]:
     each = NEIGHBOURS // len(stage.neighbours)
     others: dict[str, Callable[[], AbstractContextManager[dict[str, float]]]] = {
         NOBODY: _nobody,
-        f"{STRANGERS} strangers, one address": lambda: _strangers(stage, 1),
-        f"{STRANGERS} strangers, 63 addresses": lambda: _strangers(stage, 63),
+        f"{STRANGERS} unknown clients, one address": lambda: _strangers(stage, 1),
+        f"{STRANGERS} unknown clients, 63 addresses": lambda: _strangers(stage, 63),
         f"{each * len(stage.neighbours)} streams of {len(stage.neighbours)} tenants": (
             lambda: _neighbours(stage, each)
         ),

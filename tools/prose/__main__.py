@@ -61,7 +61,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--list", action="store_true", help="Print each violation")
     parser.add_argument("--soft", action="store_true", help="Print words that are often wrong")
     parser.add_argument("--each", action="store_true", help="One row for each Python file")
-    parser.add_argument("--tables", action="store_true", help="Measure cells of tables, too")
     parser.add_argument("--record", action="store_true", help="Lower the recorded numbers")
     parser.add_argument(
         "--raise", dest="is_raise_allowed", action="store_true", help="Record higher numbers, too"
@@ -74,7 +73,6 @@ def main(arguments: Sequence[str]) -> int:
     rows = measurement.measure(
         dict.fromkeys(measurement.files(paths)),
         row_of=str if chosen.each else measurement.package_folder,
-        tables=chosen.tables,
     )
     if not rows:
         print("no prose found")

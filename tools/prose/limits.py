@@ -68,10 +68,11 @@ def has_semicolon(sentence: Sentence) -> bool:
 
 
 def is_headless(sentence: Sentence) -> bool:
-    """Return whether a pronoun stands for the first noun. Questions and fragments pass."""
+    """Return whether a pronoun stands for the first noun. Questions, fragments and cells pass."""
     text = sentence.plain.lstrip("(\"'\u201c")
     begins = _HEADLESS.match(text) is not None
-    return begins and not text.endswith("?") and not sentence.is_fragment
+    is_free = sentence.is_fragment or sentence.is_cell
+    return begins and not text.endswith("?") and not is_free
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,11 @@ class Violation:
 
 @dataclass(slots=True)
 class Row:
-    """Sentences of one file or folder, which are measured together."""
+    """Sentences of one file or folder, which are measured together.
+
+    Table cells are left out of the mean and of the share of semicolons. Their short texts would
+    hide long sentences. A cell has no semicolon at all.
+    """
 
     name: str
     sentences: list[Sentence] = field(default_factory=list)
@@ -92,12 +97,14 @@ class Row:
     @property
     def mean(self) -> float:
         """Return the average number of words in a sentence."""
-        return sum(s.words for s in self.sentences) / max(1, len(self.sentences))
+        body = self._body()
+        return sum(s.words for s in body) / max(1, len(body))
 
     @property
     def semicolons(self) -> float:
         """Return the share of sentences with a semicolon, 0 to 1."""
-        return sum(map(has_semicolon, self.sentences)) / max(1, len(self.sentences))
+        body = self._body()
+        return sum(map(has_semicolon, body)) / max(1, len(body))
 
     def violations(self) -> Iterator[Violation]:
         """Yield the violations, sentence by sentence where a sentence is to blame."""
@@ -107,12 +114,15 @@ class Row:
         for sentence in self.sentences:
             if sentence.words > LONGEST_WORDS:
                 yield Violation(sentence, f"{sentence.words} words")
-            if has_many_semicolons and has_semicolon(sentence):
+            if has_semicolon(sentence) and (has_many_semicolons or sentence.is_cell):
                 yield Violation(sentence, "semicolon")
             for word in banned(sentence):
                 yield Violation(sentence, f"banned: {word}")
             if is_headless(sentence):
                 yield Violation(sentence, "begins without a noun")
+
+    def _body(self) -> list[Sentence]:
+        return [s for s in self.sentences if not s.is_cell]
 
     def listed(self) -> list[str]:
         """Return the violations as lines `path:line: reason: text`."""

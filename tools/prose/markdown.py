@@ -1,7 +1,7 @@
-"""Paragraphs and list items of Markdown.
+"""Paragraphs, list items and table cells of Markdown.
 
-Front matter, code fences, tables, headings and HTML comments are left out. Each list item is at
-least one sentence. A short bold text that begins a paragraph is a heading.
+Front matter, code fences, headings and HTML comments are left out. Each list item is at least one
+sentence. A short bold text that begins a paragraph is a heading.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ _ITEM = re.compile(r"^(\s*)(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _LEAD = re.compile(r"^\s*\*\*([^*]{1,60})\*\*")
 _LEAD_WORDS = 6
 _FENCE = re.compile(r"^\s*(```+|~~~+)")
+_BAR = re.compile(r"(?<!\\)\|")
 _NO_PROSE_LINE = re.compile(r"^\s*(?:-{3,}|={3,}|\*{3,}|\[[^\]]+\]:\s.*)\s*$")
 
 
-def paragraphs(text: str, *, tables: bool = False) -> Iterator[list[Line]]:
-    """Yield the paragraphs and list items of a text, and its table cells where wanted."""
+def paragraphs(text: str) -> Iterator[list[Line]]:
+    """Yield the paragraphs, list items and table cells of a text."""
     block: list[Line] = []
     fence, indent, comment = "", 0, False
     for number, raw in enumerate(_without_front_matter(text.splitlines()), start=1):
@@ -29,8 +30,8 @@ def paragraphs(text: str, *, tables: bool = False) -> Iterator[list[Line]]:
             fence = "" if fence and mark and mark[1].startswith(fence) else fence
             comment = comment and "-->" not in line
             continue
-        if tables and line.startswith("|"):
-            yield from ([Line(number, cell)] for cell in re.split(r"(?<!\\)\|", line))
+        if line.lstrip().startswith("|"):
+            yield from ([Line(number, cell, is_cell=True)] for cell in _BAR.split(line))
         item = _ITEM.match(line)
         is_code = not item and not block and not indent and re.match(r"^(?: {4}|\t)", line)
         if mark or is_code or _is_no_prose(line):

@@ -24,7 +24,6 @@ def measure(
     *,
     root: Path = Path(),
     row_of: Callable[[Path], str] = package_folder,
-    tables: bool = False,
 ) -> list[Row]:
     """Return the rows of files, whose paths are relative to the root."""
     rows: dict[str, Row] = {}
@@ -32,15 +31,15 @@ def measure(
         name = row_of(path) if path.suffix == ".py" else str(path)
         text = (root / path).read_text(encoding="utf-8")
         found = rows.setdefault(name, Row(name))
-        found.sentences += sentences(str(path), text, tables=tables)
+        found.sentences += sentences(str(path), text)
     return [row for row in rows.values() if row.sentences]
 
 
-def sentences(path: str, text: str, *, tables: bool = False) -> Iterator[Sentence]:
+def sentences(path: str, text: str) -> Iterator[Sentence]:
     """Yield the sentences of a file. The suffix of its path decides how it is read."""
     match Path(path).suffix:
         case ".md" | ".txt":
-            yield from _split(path, markdown.paragraphs(text, tables=tables))
+            yield from _split(path, markdown.paragraphs(text))
         case ".yaml" | ".yml":
             yield from _split(path, manifests.comments(text))
             yield from _split(path, manifests.texts(text))

@@ -1,4 +1,4 @@
-"""Pages that users read, which are held to the limits without exception."""
+"""Pages and decisions, which are held to the limits without exception."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 _ROOT_PAGES = (*("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md"),)
 _FOLDERS = (
     "docs",
+    "docs/adr",
+    "docs/reference",
     "docs/runbooks",
     "docs/tutorials",
     "docs/walkthroughs",

@@ -36,20 +36,25 @@ _WORD = re.compile(r"[\w\ue000%]")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of prose and its number in the file, counted from 1."""
+    """One line of prose or one table cell, and its number in the file, counted from 1."""
 
     number: int
     text: str
+    is_cell: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence, with markup and code replaced. A fragment is a part of a longer message."""
+    """One sentence, with markup and code replaced. A fragment is a part of a longer message.
+
+    A sentence of a table cell may have no verb.
+    """
 
     path: str
     line: int
     text: str
     is_fragment: bool = False
+    is_cell: bool = False
 
     @property
     def words(self) -> int:
@@ -72,8 +77,9 @@ def split(path: str, lines: Iterable[Line], *, is_message: bool = False) -> Iter
 
     The sentences of a message that begin in lower case are fragments.
     """
-    text, numbers = "", list[int]()
+    text, numbers, is_cell = "", list[int](), False
     for line in lines:
+        is_cell = line.is_cell
         piece = line.text.strip() + "\n"
         text += piece
         numbers += [line.number] * len(piece)
@@ -87,7 +93,8 @@ def split(path: str, lines: Iterable[Line], *, is_message: bool = False) -> Iter
         if _WORD.search(whole):
             stripped = whole.strip()
             is_fragment = is_message and not stripped[0].isupper()
-            yield Sentence(path, numbers[min(at, len(numbers) - 1)], stripped, is_fragment)
+            number = numbers[min(at, len(numbers) - 1)]
+            yield Sentence(path, number, stripped, is_fragment, is_cell)
         begin = end
 
 

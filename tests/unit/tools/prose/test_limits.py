@@ -38,6 +38,28 @@ def test_few_semicolons_pass():
     assert reasons("A pod; it runs.", *["The pod runs."] * 33) == []
 
 
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        ("what must hold", []),
+        ("It wakes nobody", ["banned: nobody"]),
+        ("2 runs; 3 pods", ["semicolon"]),
+        ("`a; b`", []),
+        ("pod " * 36, ["36 words"]),
+    ],
+)
+def test_violations_of_a_table_cell(cell, found):
+    row = Row("a", list(split("a.md", [Line(1, cell, is_cell=True)])))
+    row.sentences += [s for _ in range(40) for s in split("a.md", [Line(2, "The pod runs.")])]
+    assert [violation.reason for violation in row.violations()] == found
+
+
+def test_cells_do_not_hide_long_sentences():
+    row = Row("a", [s for _ in range(9) for s in split("a.md", [Line(1, "1 pod", is_cell=True)])])
+    row.sentences += split("a.md", [Line(2, "pod " * 30)])
+    assert row.mean == 30
+
+
 def test_fragment_may_begin_with_pronoun():
     assert reasons("what it has is removed", is_message=True) == []
     assert reasons("What it has is removed", is_message=True) == ["begins without a noun"]
