@@ -65,7 +65,7 @@ class TimedCommand:
 
 def list_helps() -> list[TimedCommand]:
     """Return the help of each verb and of the program."""
-    verbs = [(), *(words for words, _ in app.iterate_verbs())]
+    verbs: list[tuple[str, ...]] = [(), *(words for words, _ in app.iterate_verbs())]
     return [TimedCommand((*each, "--help"), ("--help",), HELP_GOAL_MS) for each in verbs]
 
 
@@ -75,7 +75,7 @@ def list_calls(tenant: Tenant, pod_file: Path) -> list[TimedCommand]:
     of_tenant = ("get", "virtualcluster", tenant.name, *place, "-o", "yaml")
     table = ("get", "configmap", wellknown.CERTIFICATES, "-n", tenant.root, "-o", "yaml")
     copy = ("get", "pod", "p-00000", "-n", stage.super_space(tenant), "-o", "yaml")
-    pairs = (
+    pairs: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
         (("list", "-A"), ("get", "virtualclusters", "-A")),
         (("get", tenant.name, *place), of_tenant),
         (("describe", tenant.name, *place), of_tenant),
