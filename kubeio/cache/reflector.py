@@ -165,7 +165,7 @@ class Reflector:
         self._started_at = 0.0
         self._pause_timer: asyncio.Future[object] | None = None
         self._first_list: asyncio.Event | None = None
-        """Set after it. Exists only while a caller waits, because an event takes 760 bytes."""
+        """Set with `synced`. Exists only while a caller waits, because an event takes 760 bytes."""
         self._restarts_metric = metrics.WATCH_RESTARTS.labels(options.side, resource.plural)
         self._events_metric = metrics.WATCH_EVENTS.labels(options.side, resource.plural)
         self._objects_metric = metrics.CACHED_OBJECTS.labels(options.side, resource.plural)

@@ -269,7 +269,7 @@ async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: 
     assert said["message"].startswith("waits for configmaps, ")
     assert said["message"].endswith("; 403: nodes are forbidden")
     for reflector in target.cluster.reflectors[:-1]:  # no namespace has Secrets to list
-        reflector.synced = True  # type: ignore[union-attr,misc]
+        reflector.synced = True  # type: ignore[misc]
     target.cluster.reflectors[0]._first_list.set()  # type: ignore[union-attr]
     await asyncio.wait_for(listing, 5)
 
