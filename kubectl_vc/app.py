@@ -118,7 +118,7 @@ async def create(
       kubectl vc create web --cluster-version v1.36 -o web.kubeconfig
     """
     if bool(filename) == bool(name):
-        raise UsageError("give either NAME with --cluster-version, or -f FILE")
+        raise UsageError("give either NAME or -f FILE. With NAME, --cluster-version is optional")
     if filename and cluster_version:
         raise UsageError(
             "-f and --cluster-version cannot be used together. With -f, the manifest names the"

@@ -111,8 +111,11 @@ def test_the_version_is_that_of_the_package():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("create",), "give either NAME with --cluster-version, or -f FILE"),
-        (("create", "web", "-f", "x"), "give either NAME with --cluster-version, or -f FILE"),
+        (("create",), "give either NAME or -f FILE. With NAME, --cluster-version is optional"),
+        (
+            ("create", "web", "-f", "x"),
+            "give either NAME or -f FILE. With NAME, --cluster-version is optional",
+        ),
         (("create", "-f", "x", "--cluster-version", "v"), "cannot be used together"),
         (("create", "-f", "x"), "-o is missing"),
         (("create", "-f", "x", "-o", "y", "--no-wait"), "-o cannot be used with --no-wait"),
