@@ -167,11 +167,11 @@ def in_ms(times: Sequence[ExecTimes]) -> dict[str, dict[str, float]]:
     }
 
 
-NOBODY = "no other load"
+NO_OTHER_LOAD = "no other load"
 
 
 @contextlib.contextmanager
-def _nobody() -> Iterator[dict[str, float]]:
+def _add_no_load() -> Iterator[dict[str, float]]:
     yield {}
 
 
@@ -180,7 +180,7 @@ async def floods(stage: AgentStage, count: int) -> dict[str, Any]:
     context = stage.agent.context()
     each = NEIGHBOURS // len(stage.neighbours)
     others: dict[str, Callable[[], AbstractContextManager[dict[str, float]]]] = {
-        NOBODY: _nobody,
+        NO_OTHER_LOAD: _add_no_load,
         f"{STRANGERS} unknown clients, one address": lambda: _strangers(stage, 1),
         f"{STRANGERS} unknown clients, 63 addresses": lambda: _strangers(stage, 63),
         f"{each * len(stage.neighbours)} streams of {len(stage.neighbours)} tenants": (

@@ -58,7 +58,13 @@ for 5,000 nodes take 1 MB. A tenant cannot choose any part of them.
 
 def list_pod_networks(view: TenantView, ranges: SuperCidrs) -> tuple[CidrNetwork, ...]:
     """Return the networks in which pods of any tenant have their addresses. Empty if unknown."""
-    return (*ranges.pods, *addresses.parse_networks(view.policy.network.super_ranges))
+    return _join_pod_networks(ranges, view.policy.network.super_ranges)
+
+
+def _join_pod_networks(
+    ranges: SuperCidrs, super_ranges: tuple[str, ...]
+) -> tuple[CidrNetwork, ...]:
+    return (*ranges.pods, *addresses.parse_networks(super_ranges))
 
 
 def build_subtracted(view: TenantView, ranges: SuperCidrs) -> Mapping[PolicyDirection, CidrSet]:
@@ -78,7 +84,7 @@ def build_subtracted(view: TenantView, ranges: SuperCidrs) -> Mapping[PolicyDire
 def _build_subtracted(
     ranges: SuperCidrs, super_ranges: tuple[str, ...], *, is_enforced: bool
 ) -> Mapping[PolicyDirection, CidrSet]:
-    pods = (*ranges.pods, *addresses.parse_networks(super_ranges))
+    pods = _join_pod_networks(ranges, super_ranges)
     into = (*pods, *ranges.services)
     is_unknown = is_enforced and not pods
     out_of = [
