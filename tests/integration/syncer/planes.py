@@ -37,7 +37,10 @@ def tenant_plane(
     api_args: Mapping[str, str] | None = None,
     controllers: Sequence[str] = (),
 ) -> LocalControlPlane:
-    """Return a tenant's control plane, not started yet; `controllers` beside those of all."""
+    """Return a tenant's control plane, not started yet; `controllers` beside those of all.
+
+    Like the product's, its API server taints no new nodes. No controller would remove the taint.
+    """
     return LocalControlPlane(
         folder,
         name=name,
@@ -45,7 +48,7 @@ def tenant_plane(
         audit=True,
         controllers=(_NAMESPACES, ACCOUNTS, _ROOT_CA, *_PROTECTIONS, *controllers),
         minor=minor,
-        api_args=api_args,
+        api_args={"disable-admission-plugins": "TaintNodesByCondition", **(api_args or {})},
     )
 
 

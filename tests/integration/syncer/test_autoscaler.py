@@ -56,6 +56,7 @@ def elastic_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCon
         controllers=(
             *("namespace-controller", ACCOUNTS, "root-ca-certificate-publisher-controller"),
             *("disruption-controller", "resourcequota-controller", "garbage-collector-controller"),
+            "node-lifecycle-controller",  # takes the taint not-ready from each new node
         ),
     )
     with serving(plane, begin=begin_super):

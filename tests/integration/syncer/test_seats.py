@@ -45,9 +45,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPla
 
 @pytest.fixture(scope="module")
 def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
-    """A tenant whose API server taints no new nodes, as the product's do not."""
-    args = {"disable-admission-plugins": "TaintNodesByCondition"}
-    plane = tenant_plane(tmp_path_factory.mktemp("split"), "split", SLICE_OF_ITS_OWN, api_args=args)
+    plane = tenant_plane(tmp_path_factory.mktemp("split"), "split", SLICE_OF_ITS_OWN)
     with serving(plane, begin=begin_tenant):
         yield plane
 

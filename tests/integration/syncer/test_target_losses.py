@@ -52,15 +52,9 @@ EVICTION = ("taint-eviction-controller", "daemonset-controller", "replicaset-con
 
 @pytest.fixture(scope="module")
 def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
-    """A tenant with the controllers that evict by taints and make pods anew, as the product's."""
-    args = {"disable-admission-plugins": "TaintNodesByCondition"}
-    plane = tenant_plane(
-        tmp_path_factory.mktemp("split"),
-        "split",
-        SLICE_OF_ITS_OWN,
-        api_args=args,
-        controllers=EVICTION,
-    )
+    """A tenant with the controllers that evict by taints and replace pods, as the product's."""
+    folder = tmp_path_factory.mktemp("split")
+    plane = tenant_plane(folder, "split", SLICE_OF_ITS_OWN, controllers=EVICTION)
     with serving(plane, begin=begin_tenant):
         yield plane
 
