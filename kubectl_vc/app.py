@@ -107,6 +107,8 @@ async def create(
 ) -> None:
     """Create a virtual cluster and write its kubeconfig.
 
+    With -f, -o is required unless --no-wait or --dry-run is given.
+
     Without a ClusterVersion, the default one is used: the one with the annotation
     tenancy.x-k8s.io/is-default-cluster-version=true, otherwise the newest with a name such as
     v1.36.
@@ -129,15 +131,15 @@ async def create(
             "-o cannot be used with --no-wait: there is no kubeconfig before the tenant is ready."
             " Fetch it later with `kubectl vc kubeconfig`."
         )
-    if filename and output is None and wait and not dry_run:
-        raise UsageError(
-            "-o is missing. Add -o FILE for the kubeconfig, or --no-wait to go on without one."
-        )
     from kubectl_vc.verbs import create as verb
     from kubectl_vc.verbs import create_manifests
 
     if filename:
         manifest = create_manifests.parse_manifest(create_manifests.load_source(filename), filename)
+        if output is None and wait and not dry_run:
+            raise UsageError(
+                "-o is missing. Add -o FILE for the kubeconfig, or --no-wait to go on without one."
+            )
     else:
         manifest = create_manifests.build_virtual_cluster(name, cluster_version)
     wishes = verb.CreateOptions(

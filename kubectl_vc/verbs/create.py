@@ -4,6 +4,7 @@ Owns the order: every refusal comes before anything is created. Hazard: the API 
 each time. The state can change between the check and the creation.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -62,7 +63,15 @@ async def run_create(
         made = await _create_both(connection, given, wanted)
         _print_created(terminal, (given, wanted))
         if wishes.wait:
-            await _wait_and_write_kubeconfig(connection, terminal, made, wishes)
+            try:
+                await _wait_and_write_kubeconfig(connection, terminal, made, wishes)
+            except asyncio.CancelledError:  # Ctrl-C
+                metadata = made["metadata"]
+                terminal.print_warning(
+                    f"Fetch the kubeconfig with `kubectl vc kubeconfig {metadata['name']}"
+                    f" -n {metadata['namespace']} -o FILE` when the VirtualCluster is ready."
+                )
+                raise
 
 
 async def _with_cluster_version(

@@ -178,9 +178,12 @@ def _load_document(content: bytes, title: str) -> dict[str, Any]:
         # The parser's own message quotes the text around the fault, which may be a key.
         mark = getattr(problem, "problem_mark", None)
         where = f". See line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise CredentialsError(f"{title} is not the YAML of one document{where}") from problem
+        raise CredentialsError(
+            f"{title} is no kubeconfig: it is not the YAML of one document{where}"
+        ) from problem
     if not isinstance(document, dict) or document.get("kind", "Config") != "Config":
-        raise CredentialsError(f"{title} is not an object of kind Config")
+        what = "it is empty" if document is None else "it is not an object of kind Config"
+        raise CredentialsError(f"{title} is no kubeconfig: {what}")
     return document
 
 

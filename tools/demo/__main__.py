@@ -139,6 +139,7 @@ def audit(super_shell: DemoShell) -> None:
     say(
         "# Is it isolated? An audit tries what a hostile tenant would, with a second tenant as\n"
         "# decoy. It takes two minutes, prints one row per probe, and removes what it made.\n"
+        "# A probe is absent if its target, for example a cloud's metadata server, is not here.\n"
     )
     super_shell.run_for_last_line("kubectl", "vc", "audit", TENANT, allowed=AUDIT_EXIT_CODES)
 

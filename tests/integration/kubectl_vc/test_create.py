@@ -210,6 +210,7 @@ async def test_an_interruption_leaves_the_tenant_and_no_file(desk: UserTerminal)
     done = await running.end()
     assert done.code == 130
     assert "interrupted. Objects that were created stay" in done.err
+    assert f"`kubectl vc kubeconfig web -n {desk.namespace} -o FILE`" in done.err
     assert "Traceback" not in done.err
     assert await desk.is_there()
     assert desk.files() == {"vc.yaml"}

@@ -52,6 +52,8 @@ _QUEUE_MODULES = ("xt_NFQUEUE", "xt_owner", "nfnetlink_queue")
 _MODULES = ("overlay", "veth", "bridge", "br_netfilter", "nf_tables", "nft_masq", "nft_chain_nat")
 
 GO_MINIMUM = (1, 26)
+SPACE_MINIMUM = 3 << 30
+"""Bytes."""
 
 
 def check(progress: StepPrinter) -> None:
@@ -59,6 +61,20 @@ def check(progress: StepPrinter) -> None:
     with progress.step("check the machine"):
         _tools()
         _kernel()
+        check_space(cache.folder())
+
+
+def check_space(folder: Path) -> None:
+    """Raise TestbedError if the folder's disk has too little space for a cluster.
+
+    Without space its etcd ends, and all that a user sees is that the cluster is not ready in time.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < SPACE_MINIMUM:
+        raise TestbedError(
+            f"the disk of {folder} has {free >> 20} MiB left, and a cluster needs"
+            f" {SPACE_MINIMUM >> 20} MiB. Remove files there first"
+        )
 
 
 def check_tools(progress: StepPrinter) -> None:

@@ -87,7 +87,7 @@ def test_saying_that_tls_is_verified_is_fine():
         (_document(users=[None, 3]), r"the kubeconfig: users\[0\] is not an object"),
         (_document(kind="Pod"), "not an object of kind Config"),
         ([], "not an object of kind Config"),
-        (None, "not an object of kind Config"),
+        (None, "it is empty"),
     ],
 )
 def test_what_is_wrong_is_said(document, words):
