@@ -6,6 +6,8 @@ Hazard: a CRD of the tenant itself must not be overwritten. Its objects would lo
 
 from collections.abc import Iterable
 
+import msgspec
+
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import wellknown
@@ -14,6 +16,7 @@ from tenancy.resources import (
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     SYNC_RULES,
+    Resource,
 )
 from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 from tenancy.sync_rules.selection import select_rules
@@ -36,13 +39,28 @@ def parse_rules(bodies: Iterable[Object]) -> list[SyncRule]:
 
 
 async def fetch_definition(super_client: Client, rule: SyncRule) -> Object | None:
-    """Return the CRD of a rule in the super cluster, or None."""
+    """Return the CRD of a rule in the super cluster, or None.
+
+    For a built-in kind it is the kind's APIResource, as discovery shows it.
+    """
+    if rule.spec.definition == "BuiltIn":
+        return await _fetch_api_resource(super_client, rule.resource)
     try:
         return await super_client.get(
             CUSTOM_RESOURCE_DEFINITIONS, sync_rules.build_definition_name(rule)
         )
     except errors.NotFound:
         return None
+
+
+async def _fetch_api_resource(super_client: Client, resource: Resource) -> Object | None:
+    prefix = "apis" if resource.group else "api"
+    try:
+        answer = await super_client.raw("GET", f"/{prefix}/{resource.api_version}")
+    except errors.NotFound:
+        return None
+    served: list[Object] = msgspec.json.decode(answer).get("resources") or []
+    return next((each for each in served if each.get("name") == resource.plural), None)
 
 
 async def apply_sync_rules(

@@ -43,8 +43,7 @@ async def reconcile_sync_rules(means: ReconcileContext, _key: ReconcileKey) -> R
         if rule is None:
             results[body["metadata"]["name"]] = _describe_invalid(body)
             continue
-        if rule.spec.definition != "BuiltIn":
-            definitions[rule.name] = await fetch_definition(super_client, rule)
+        definitions[rule.name] = await fetch_definition(super_client, rule)
         results[rule.name] = sync_rules.decide_problem(
             rule, rules, definitions.get(rule.name)
         ) or sync_rules.find_missing_rights(rule, granted)

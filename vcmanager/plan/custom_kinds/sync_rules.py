@@ -25,10 +25,16 @@ APPROVED_ANNOTATION = "api-approved.kubernetes.io"
 def decide_problem(
     rule: SyncRule, rules: Iterable[SyncRule], definition: Mapping[str, Any] | None
 ) -> RuleProblem | None:
-    """Return why a rule cannot be used, or None. `definition` is the CRD in the super cluster."""
+    """Return why a rule cannot be used, or None.
+
+    `definition` is the CRD in the super cluster. For a built-in kind it is the kind's APIResource,
+    as discovery shows it. None: there is none.
+    """
     problem = find_problem(rule, rules)
-    if problem is not None or rule.spec.definition == "BuiltIn":
+    if problem is not None:
         return problem
+    if rule.spec.definition == "BuiltIn":
+        return _find_built_in_problem(rule, definition)
     name = build_definition_name(rule)
     if definition is None:
         return RuleProblem(
@@ -39,25 +45,44 @@ def decide_problem(
     return _find_definition_problem(rule, definition)
 
 
-def _find_definition_problem(rule: SyncRule, definition: Mapping[str, Any]) -> RuleProblem | None:
+def _find_built_in_problem(
+    rule: SyncRule, api_resource: Mapping[str, Any] | None
+) -> RuleProblem | None:
+    resource = rule.resource
+    if api_resource is None:
+        return RuleProblem(
+            "VersionNotServed",
+            "spec.resource: the API server of the super cluster does not serve"
+            f" {resource.plural} in {resource.api_version}. Use a version that it serves.",
+        )
+    scope = "Namespaced" if api_resource.get("namespaced") else "Cluster"
+    return _find_mismatch(rule, scope, str(api_resource.get("kind")))
+
+
+def _find_mismatch(rule: SyncRule, scope: str, kind: str) -> RuleProblem | None:
     name = build_definition_name(rule)
-    spec = definition["spec"]
-    wanted_scope = "Namespaced" if rule.is_namespaced else "Cluster"
-    if spec.get("scope") != wanted_scope:
+    if scope != ("Namespaced" if rule.is_namespaced else "Cluster"):
         remedy = (
             "Only kinds with namespaces are copied to the super cluster. Delete the rule."
             if rule.is_down
             else "Set spec.mirror for a kind with namespaces, and remove it for any other."
         )
         return RuleProblem(
-            "ScopeNotSupported",
-            f"spec.resource: the scope of {name} is {spec.get('scope')}. {remedy}",
+            "ScopeNotSupported", f"spec.resource: the scope of {name} is {scope}. {remedy}"
         )
-    if spec["names"].get("kind") != rule.resource.kind:
+    if kind != rule.resource.kind:
         return RuleProblem(
-            "InvalidSpec",
-            f"spec.resource.kind: {name} defines the kind {spec['names'].get('kind')}. Use that.",
+            "InvalidSpec", f"spec.resource.kind: {name} defines the kind {kind}. Use that."
         )
+    return None
+
+
+def _find_definition_problem(rule: SyncRule, definition: Mapping[str, Any]) -> RuleProblem | None:
+    name = build_definition_name(rule)
+    spec = definition["spec"]
+    problem = _find_mismatch(rule, str(spec.get("scope")), str(spec["names"].get("kind")))
+    if problem is not None:
+        return problem
     version = find_version(definition, rule.resource.version)
     if version is None or not version.get("served"):
         return RuleProblem(

@@ -68,7 +68,21 @@ def test_a_missing_definition_is_reported():
     problem = sync_rules.decide_problem(build_rule(), [], None)
     assert problem is not None
     assert problem.reason == "DefinitionMissing"
-    assert sync_rules.decide_problem(build_rule(definition="BuiltIn"), [], None) is None
+
+
+@pytest.mark.parametrize(
+    ("served", "reason"),
+    [
+        ({}, None),
+        (None, "VersionNotServed"),
+        ({"kind": "Gadget"}, "InvalidSpec"),
+        ({"namespaced": False}, "ScopeNotSupported"),
+    ],
+)
+def test_a_built_in_kind_must_be_served(served, reason):
+    entry = None if served is None else {"kind": "Widget", "namespaced": True, **served}
+    problem = sync_rules.decide_problem(build_rule(definition="BuiltIn"), [], entry)
+    assert (problem.reason if problem else None) == reason
 
 
 def test_schemas_are_compared_in_the_version_of_the_rule():
