@@ -1,9 +1,9 @@
-"""Typed view of a TenantPolicy, the limits that a super cluster's administrator sets for a tenant.
+"""Typed view of a TenantPolicy, the limits that a platform administrator sets for a tenant.
 
 Pure. The defaults are the policy `baseline`. The chart also ships it as an object, and a test
 compares the two. Must not know how the limits are enforced.
 
-Hazard: the object must belong to the super cluster's administrator. A tenant's owner may choose
+Hazard: the object must belong to the platform administrator. A tenant's owner may choose
 among policies only if RBAC allows it.
 """
 

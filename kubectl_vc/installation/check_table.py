@@ -48,7 +48,7 @@ def run_checks(facts: InstallationFacts, checks: Iterable[LinkCheck]) -> list[Ch
             state = LinkState(
                 "unknown",
                 f"You may not read: {kinds}.",
-                "Ask an administrator of the super cluster to run `kubectl vc doctor`.",
+                "Ask a platform administrator to run `kubectl vc doctor`.",
             )
         else:
             state = check.find(facts)

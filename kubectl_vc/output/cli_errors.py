@@ -14,8 +14,8 @@ from kubeio import errors
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 
 INSTALL_HINT = (
-    "If the kubeconfig is a tenant's, use the super cluster's kubeconfig. Otherwise, ask an"
-    " administrator of the super cluster to install the Helm chart virtual-cluster."
+    "If the kubeconfig is a tenant's, use the super cluster's kubeconfig. Otherwise, ask a"
+    " platform administrator to install the Helm chart virtual-cluster."
 )
 _UNCHECKED_RULES_TEXT = "some validation rules were not checked"
 _ADMISSION_POLICY = re.compile(
@@ -131,7 +131,7 @@ def parse_denial(message: str) -> RbacDenial | None:
 
 
 def describe_remedy(refused: RbacDenial) -> str:
-    """Return the request to an administrator of the super cluster that removes the refusal."""
+    """Return the request to a platform administrator that removes the refusal."""
     roles = {
         VIRTUAL_CLUSTERS.plural: (
             "virtual-cluster-view" if refused.verb in _READ_VERBS else "virtual-cluster-edit"
@@ -140,11 +140,11 @@ def describe_remedy(refused: RbacDenial) -> str:
     }
     role = roles.get(refused.resource.partition("/")[0])
     if role is None:
-        return f"Ask an administrator of the super cluster to allow `{refused.verb}` on it."
+        return f"Ask a platform administrator to allow `{refused.verb}` on it."
     binding = "rolebinding" if refused.namespace else "clusterrolebinding"
     where = f" --namespace {refused.namespace}" if refused.namespace else ""
     return (
-        f"Ask an administrator of the super cluster to run: kubectl create {binding} NAME"
+        f"Ask a platform administrator to run: kubectl create {binding} NAME"
         f" --clusterrole {role} --user {refused.user}{where}"
     )
 

@@ -112,7 +112,7 @@ async def check_right(connection: SuperConnection, name: str) -> None:
         shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, connection.namespace)
         raise CliError(
             f"you may not suspend or start {shown}. It needs the verb suspend on virtualclusters."
-            " Ask an administrator of the super cluster to run: kubectl create rolebinding NAME"
+            " Ask a platform administrator to run: kubectl create rolebinding NAME"
             f" --clusterrole {_ROLE} --user YOU --namespace {connection.namespace}"
         )
 

@@ -104,7 +104,7 @@ def describe_grant(root: str, problem: errors.Forbidden) -> str:
     refused = cli_errors.parse_denial(cli_errors.get_server_message(problem))
     user = refused.user if refused else "YOU"
     return (
-        "Ask an administrator of the super cluster for the kubeconfig, or to run: kubectl create"
+        "Ask a platform administrator for the kubeconfig, or to run: kubectl create"
         f" rolebinding {ADMIN_KUBECONFIG} --namespace {root}"
         f" --clusterrole {wellknown.KUBECONFIG_READER_ROLE} --user {user}"
     )

@@ -10,7 +10,7 @@ https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler/simulato
 https://github.com/kubernetes-sigs/karpenter/blob/v1.14.0/pkg/utils/pod/scheduling.go
 
 Hazard: a tenant must keep no node of the super cluster without permission. Otherwise one
-annotation costs the super admin a node for as long as the pod runs.
+annotation costs the platform administrator a node for as long as the pod runs.
 """
 
 import re

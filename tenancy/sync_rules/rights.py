@@ -1,8 +1,8 @@
 """Rights of the syncer for SyncRules, in the super cluster and in a tenant.
 
-Pure. A super admin grants those of the super cluster, and vc-manager those of a tenant. Hazard: the
-rules must contain only kinds of usable SyncRules. They limit what a tenant can make the syncer
-write.
+Pure. A platform administrator grants those of the super cluster, and vc-manager those of a tenant.
+Hazard: the rules must contain only kinds of usable SyncRules. They limit what a tenant can make the
+syncer write.
 """
 
 from collections.abc import Iterable

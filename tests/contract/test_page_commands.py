@@ -21,7 +21,7 @@ import yaml
 
 from tools.packages import ROOT
 
-_SECTIONS = ("Tutorials", "How to, super admin", "Walkthroughs")
+_SECTIONS = ("Tutorials", "How to, platform administrator", "Walkthroughs")
 """Sections of the site whose pages have commands."""
 _MATTER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 _UNTRIED = ("never", "unrecorded")

@@ -79,7 +79,7 @@ def search_path() -> str:
 def transcript(super_shell: DemoShell, tenant: DemoShell, *, embedded: bool) -> None:
     """Walk from the super cluster into a tenant and back."""
     say(
-        "\n# Two prompts: `super$` has the super admin's KUBECONFIG, "
+        "\n# Two prompts: `super$` has the platform administrator's KUBECONFIG, "
         f"`{TENANT}$` the tenant admin's\n# ({source_of(super_shell, embedded=embedded)},"
         f" {TENANT_KUBECONFIG})."
         " The three components are ordinary pods:\n"
@@ -125,7 +125,7 @@ def transcript(super_shell: DemoShell, tenant: DemoShell, *, embedded: bool) -> 
     say("# The Job listed the pods of its own namespace over HTTPS, with its own token and CA.\n")
     tenant.run("kubectl", "-n", "shop", "logs", "job/inventory")
 
-    say("# The super admin sees the same pods in namespaces with the tenant's prefix.\n")
+    say("# The platform administrator sees the same pods in namespaces with the tenant's prefix.\n")
     super_shell.run("kubectl", "get", "namespaces")
     label = f"tenancy.x-k8s.io/vcname={TENANT}"
     super_shell.run("kubectl", "get", "pods", "-A", "-l", label, "-o", "wide")
@@ -163,7 +163,7 @@ def clear_away(super_shell: DemoShell) -> None:
 
 
 def source_of(super_shell: DemoShell, *, embedded: bool) -> Path:
-    """Return the super admin's kubeconfig as the reader finds it."""
+    """Return the platform administrator's kubeconfig as the reader finds it."""
     return STATE / super_shell.kubeconfig.name if embedded else super_shell.kubeconfig
 
 
@@ -187,7 +187,7 @@ def farewell(super_shell: DemoShell, *, embedded: bool) -> None:
     going_on = [
         tools,
         (f"export KUBECONFIG={paths[0]}", "be the tenant's admin"),
-        (f"export KUBECONFIG={paths[1]}", "be the super admin"),
+        (f"export KUBECONFIG={paths[1]}", "be the platform administrator"),
     ]
     width = max(len(command) for command, _ in (*going_on, *removal))
     for title, lines in (("Go on", going_on), ("Remove", removal)):

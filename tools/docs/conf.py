@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = {
     "Evaluate": ("README", "docs/compare", "docs/limits", "docs/faq", "docs/conformance"),
     "Tutorials": ("docs/tutorials/*",),
-    "How to, super admin": (
+    "How to, platform administrator": (
         *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/usage", "docs/policy"),
         *(
             "docs/sync-rules",

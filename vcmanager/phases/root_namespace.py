@@ -21,7 +21,7 @@ _POD_SECURITY = "pod-security.kubernetes.io"
 
 
 def build_namespace(tenant: Tenant, *, is_bundled: bool) -> Object:
-    """Return the namespace. Upstream's bundles come from the super admin and may run as root."""
+    """Return the namespace. Bundles of a platform administrator may run as root."""
     level = "baseline" if is_bundled else "restricted"
     return {
         "apiVersion": "v1",

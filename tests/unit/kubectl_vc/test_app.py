@@ -117,7 +117,7 @@ def test_the_version_is_that_of_the_package():
             "give either NAME or -f FILE. With NAME, --cluster-version is optional",
         ),
         (("create", "-f", "x", "--cluster-version", "v"), "cannot be used together"),
-        (("create", "-f", "x"), "-o is missing"),
+        (("create", "-f", "tools/demo/vc.yaml"), "-o is missing"),
         (("create", "-f", "x", "-o", "y", "--no-wait"), "-o cannot be used with --no-wait"),
         (("create", "web", "--cluster-version", "v", "--timeout", "soon"), "Write it like 90s"),
         (("get", "web", "-A"), "instead of -A"),

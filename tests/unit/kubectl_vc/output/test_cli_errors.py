@@ -19,8 +19,8 @@ def test_a_refusal_of_rbac_says_who_may_not_what_and_how_to_get_it():
         )
     )
     assert told == (
-        "you (jane) may not create virtualclusters.tenancy.x-k8s.io in the namespace shop. Ask an"
-        " administrator of the super cluster to run: kubectl create rolebinding NAME --clusterrole"
+        "you (jane) may not create virtualclusters.tenancy.x-k8s.io in the namespace shop. Ask a"
+        " platform administrator to run: kubectl create rolebinding NAME --clusterrole"
         " virtual-cluster-edit --user jane --namespace shop"
     )
 

@@ -12,7 +12,7 @@ def test_who_may_not_read_the_secret_learns_what_an_administrator_runs():
         where="x",
     )
     assert kubeconfig.describe_grant("shop-abcdef-web", refused) == (
-        "Ask an administrator of the super cluster for the kubeconfig, or to run: kubectl create"
+        "Ask a platform administrator for the kubeconfig, or to run: kubectl create"
         " rolebinding admin-kubeconfig --namespace shop-abcdef-web --clusterrole"
         " virtual-cluster-kubeconfigs --user jane"
     )
