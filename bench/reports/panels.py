@@ -87,6 +87,10 @@ def _named(results: Mapping[str, Any]) -> Iterator[tuple[str, RunSpread]]:
 
         for step, found in agent_steps.rows(results["turns"]):
             yield from ((f"{name}, {step}, ms", figure) for name, figure in found.items())
+    elif "commands" in results:
+        for each in results["commands"]:
+            if not each["command"].endswith("--help"):  # their times are alike
+                yield f"{each['command']}, ms", spread([float(each["own_ms"])])
     elif "sums" in results:
         for each in results["sums"]:
             title = f"{each['side']} {each['client']} {each['purpose']} requests"
