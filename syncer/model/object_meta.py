@@ -356,9 +356,9 @@ def encode_label_keys(keys: Iterable[str]) -> str:
 def _read_recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[str]] | None:
     """Return the recorded keys of a twin, by field. None if it has no readable record."""
     try:
-        labels, others = orjson.loads(annotations.get(wellknown.SYNCED_KEYS, ""))
+        labels, others = orjson.loads(annotations[wellknown.SYNCED_KEYS])
         return {"labels": frozenset(labels), "annotations": frozenset(others)}
-    except (ValueError, TypeError):
+    except (LookupError, ValueError, TypeError):
         return None
 
 

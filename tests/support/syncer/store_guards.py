@@ -92,7 +92,7 @@ class SuperAnswers:
         grace = options["grace_seconds"]
         words = ["delete", options["uid"], options["resource_version"]]
         words += [f"grace {grace}"] if grace is not None else []
-        self.log.append(" ".join(each for each in words if each))
+        self.log.append(" ".join(each for each in words if each != ""))
         return {"kind": "Status"}
 
 

@@ -20,6 +20,7 @@ from syncer.model.field_rules import (
     iterate_leaf_paths,
     lift_rules,
 )
+from syncer.model.rejections import RejectionProblem
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tests.unit.syncer.model.test_object_meta import OBJECTS
 
@@ -86,6 +87,12 @@ def walk(value):
 )
 def test_each_verdict(value, copied, problems):
     assert walk(value) == (copied, problems)
+
+
+def test_closed_field_of_a_tree_is_refused_with_the_remedy_of_its_rule():
+    found = FieldWalk()
+    found.walk_fields({"tree": {"bad": 1}}, TABLE, "spec")
+    assert found.problems == [RejectionProblem("tree-rule", "spec.tree.bad", "Leave it out")]
 
 
 def test_what_is_left_out_ends_nothing():

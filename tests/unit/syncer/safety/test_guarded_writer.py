@@ -23,13 +23,15 @@ from syncer.safety.parked_differences import (
     ParkedDifferences,
 )
 from tenancy import wellknown
-from tenancy.resources import PODS
+from tenancy.resources import PODS, SERVICES
 from tests.support.syncer.writers import RecordedReasons
 
 KEY = Key("vc-uid", HOME, "Pod", "web", "p")
 TENANT, SUPER = WriteScope(KEY, TENANT_SIDE), WriteScope(KEY, SUPER_SIDE)
 STATUS = WriteScope(KEY, SUPER_SIDE, "status")
 LIVE = {"metadata": {"name": "p", "namespace": "below"}, "spec": {"x": 1}}
+WIDE = {"metadata": {"name": "p"}, "spec": {"x": 1}}
+"""A twin without a namespace."""
 ENTRY = parse_entry(
     orjson.dumps(
         {"metadata": {"name": "p", "namespace": "web", "uid": "u", "resourceVersion": "5"}}
@@ -67,6 +69,8 @@ class RecordingClient(Recording):
             self.last = {"args": args, **options}
             if isinstance(self.answers.get(method), Exception):
                 raise self.answers[method]
+            if method in self.answers:
+                return self.answers[method]
             return {**body(), "metadata": {**body()["metadata"], "resourceVersion": "9"}}
 
         return call
@@ -166,6 +170,10 @@ PARKABLE: dict[str, tuple[Write, list[str]]] = {
     ),
 }
 OTHER: dict[str, tuple[Write, list[str]]] = {
+    "merge a twin of the cluster": (
+        lambda w: w.update_twin(SUPER, PODS, body(), before=WIDE, tenant_x=ENTRY, kind="merge"),
+        ["super.patch", *TWIN, ATTEMPT],
+    ),
     "create a twin": (
         lambda w: w.create_twin(KEY, PODS, body(), ENTRY),
         ["super.create", *TWIN],
@@ -255,6 +263,10 @@ REQUESTS: dict[str, Arguments] = {
     "replace in the tenant": ((body(),), MANAGER),
     "patch in the tenant": (("p", body()), {**IN_TENANT, **WHOLE}),
     "apply in the tenant": ((body(),), {**MANAGER, **WHOLE}),
+    "merge a twin of the cluster": (
+        ("p", STAMPED),
+        {"kind": "merge", "namespace": "", **MANAGER, **WHOLE},
+    ),
     "create a twin": ((STAMPED,), MANAGER),
     "create a super object": ((body(),), MANAGER),
     "create a part": ((body(),), MANAGER),
@@ -311,17 +323,20 @@ async def test_each_write_is_sent_and_recorded_with_its_arguments(name):
     if any(each.startswith("expectations") for each in log):
         side = ClusterSide.SUPER if client == "super" else ClusterSide.TENANT
         what = {EXPECTED: ("9",), DELETED: (ENTRY, "9")}.get(log[1], (ENTRY,))
-        expected = {"taken": name in WAKE_NOTHING, **world.expectations.last}
-        assert expected == {"args": (side, KEY, *what), "taken": name in WAKE_NOTHING}
-    assert isinstance(answer, ANSWERS.get(name, dict | None))
+        recorded = {"taken": False, **world.expectations.last}
+        assert recorded == {"args": (side, KEY, *what), "taken": name in WAKE_NOTHING}
+    if name in ANSWERS:
+        assert answer == ANSWERS[name]
+    else:
+        assert isinstance(answer, dict | None)
 
 
-ANSWERS = {
-    "update a super object": bool,
-    "patch a super object": bool,
-    "patch in the tenant": str,
-    "patch in the tenant without an object": str,
-    **dict.fromkeys((each for each in OTHER if each.startswith("delete")), bool),
+ANSWERS: dict[str, bool | str] = {
+    "update a super object": True,
+    "patch a super object": True,
+    "patch in the tenant": "9",
+    "patch in the tenant without an object": "",
+    **dict.fromkeys((each for each in OTHER if each.startswith("delete")), True),
 }
 
 
@@ -335,6 +350,19 @@ async def test_quota_is_charged_for_what_will_exist(name):
     assert world.log == ["quota.charge", log[0], "quota.settle", *log[1:]]
     assert quota.charged == (KEY, "Pod", CHARGES[name])
     assert quota.settled["metadata"]["resourceVersion"] == "9"
+
+
+@pytest.mark.parametrize(
+    ("scope", "charged"),
+    [(SUPER, {**STAMPED, "kept": 1}), (STATUS, None)],
+    ids=["object", "subresource"],
+)
+async def test_quota_is_charged_for_the_result_of_a_merge(scope, charged):
+    world = World()
+    quota = RecordingQuota(world.log)
+    writer, before = world.made(world.guard, quota=quota), {**LIVE, "kept": 1}
+    await writer.update_twin(scope, SERVICES, body(), before=before, tenant_x=ENTRY, kind="merge")
+    assert quota.charged == (KEY, "Service", charged)
 
 
 @pytest.mark.parametrize("name", PARKABLE)
@@ -386,6 +414,16 @@ async def test_delete_of_a_missing_object(verb, is_counted):
     world = World(delete=errors.NotFound("none"))
     assert not await getattr(world.writer, verb)(KEY, PODS, ENTRY, is_counted=is_counted)
     assert DELETED not in world.log
+
+
+@pytest.mark.parametrize("verb", ["delete_super_object", "delete_tenant_object"])
+@pytest.mark.parametrize(
+    "answer", [{"kind": "Status", "metadata": {}}, {"metadata": {}}], ids=["gone", "no version"]
+)
+async def test_delete_without_a_version_in_its_answer_expects_none(verb, answer):
+    world = World(delete=answer)
+    assert await getattr(world.writer, verb)(KEY, PODS, ENTRY)
+    assert world.expectations.last["args"][-1] == ""
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+from prometheus_client import REGISTRY
 
 from kubeio.cache.store import parse_entry
 from syncer.model.keys import HOME, Key
@@ -47,17 +48,29 @@ class World:
     async def record(self, *_: Any, reason: str, message: str) -> None:
         self.events.append((reason, message))
 
-    async def attempt(self, side: str, answer: dict[str, Any], *, is_reported: bool = True) -> None:
+    async def attempt(
+        self,
+        side: str,
+        answer: dict[str, Any],
+        *,
+        is_reported: bool = True,
+        subresource: str = "",
+    ) -> None:
+        scope = WriteScope(KEY, side, subresource)
         for _ in range(REPEATS_TO_PARK):
-            assert not self.parked.has(WriteScope(KEY, side), BODY, BEFORE)
+            assert not self.parked.has(scope, BODY, BEFORE)
             await self.parked.count_attempt(
-                WriteScope(KEY, side),
+                scope,
                 BODY,
                 before=BEFORE,
                 answer=answer,
                 resource=PODS,
                 tenant_x=TENANT_X if is_reported else None,
             )
+
+
+def count_parked(side: str) -> float:
+    return REGISTRY.get_sample_value("vc_diffs_parked_total", {"side": side}) or 0.0
 
 
 @pytest.mark.parametrize(
@@ -71,7 +84,9 @@ class World:
 )
 async def test_repeated_difference_is_parked_and_the_event_names_the_path(side, answer, words):
     world = World()
+    before = count_parked(side)
     await world.attempt(side, answer)
+    assert count_parked(side) == before + 1
     assert world.parked.has(WriteScope(KEY, side), BODY, BEFORE)
     [(reason, message)] = world.events
     assert reason == SYNC_PARKED
@@ -88,12 +103,13 @@ async def test_another_body_is_not_parked():
     assert not world.parked.has(WriteScope(KEY, TENANT_SIDE), BODY, BEFORE)
 
 
-async def test_converged_part_is_written_again():
+@pytest.mark.parametrize("subresource", ["", "status"])
+async def test_converged_part_is_written_again(subresource):
     world = World()
-    await world.attempt(SUPER_SIDE, BEFORE)
+    await world.attempt(SUPER_SIDE, BEFORE, subresource=subresource)
     world.now += REPEAT_WINDOW_SECONDS
-    world.parked.clear_if_converged(KEY, SUPER_SIDE)
-    assert not world.parked.has(WriteScope(KEY, SUPER_SIDE), BODY, BEFORE)
+    world.parked.clear_if_converged(KEY, SUPER_SIDE, subresource)
+    assert not world.parked.has(WriteScope(KEY, SUPER_SIDE, subresource), BODY, BEFORE)
     assert world.changes == 2
 
 

@@ -27,7 +27,7 @@ from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, sight, watche
         (KNOWN, sight(epoch=9), ""),
         (KNOWN, sight(uid=OTHER, revision=900, epoch=9), "not the etcd that was synced before"),
         (KNOWN, sight(uid=""), "not the etcd that was synced before"),
-        (KNOWN, sight(revision=99), "older copy"),
+        (KNOWN, sight(revision=99), "so it is an older copy"),
         (KNOWN, sight(epoch=2), "older copy"),
         (KNOWN, sight(epoch=0), "is no longer a number"),
         (KNOWN, sight(epoch=3 + store_guard.MAX_EPOCH_LEAD), ""),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from syncer.model.rejections import RejectedError
+from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.rules.nodes import node_pool, virtual_nodes
-from syncer.rules.pods import pod_build
+from syncer.rules.pods import pod_build, security_levels
 from tenancy.policies import (
     BASELINE_POLICY,
     NodesSpec,
@@ -127,8 +127,10 @@ def test_every_pod_gets_the_runtime_class_and_a_user_namespace(spec):
 def test_another_runtime_class_is_rejected_with_the_field_of_the_policy():
     ((rule, path, text),) = refused(security=SANDBOX, runtimeClassName="runc")
     assert (rule, path) == ("runtime-class", "spec.runtimeClassName")
-    assert "must be gvisor" in text
-    assert "security.runtimeClassName" in text
+    assert text == (
+        "must be gvisor, which the TenantPolicy sets in security.runtimeClassName. Use that class,"
+        " or leave it out"
+    )
 
 
 @pytest.mark.parametrize("field", ["hostUsers", "hostNetwork", "hostPID", "hostIPC"])
@@ -137,7 +139,24 @@ def test_what_the_api_server_refuses_with_user_namespaces_is_rejected_first(fiel
     level = SecuritySpec(level="privileged", host_users="Forbid")
     ((rule, path, text),) = refused(security=level, **{field: True})
     assert (rule, path) == ("host-users", f"spec.{field}")
-    assert "security.hostUsers" in text
+    assert text == (
+        "must not be true, because the TenantPolicy forbids host users in security.hostUsers. Leave"
+        " it out"
+    )
+
+
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@pytest.mark.parametrize("named", [{"name": "c"}, {}], ids=["named", "unnamed"])
+def test_refusal_of_block_devices_names_the_container_and_the_remedy(kind, named):
+    policy = TenantPolicySpec(security=SANDBOX)
+    spec = {kind: [{"name": "other"}, {**named, "volumeDevices": [{"name": "disk"}]}]}
+    path = f"spec.{kind}[{named.get('name', '')}].volumeDevices"
+    text = (
+        "must be empty, because the TenantPolicy forbids host users in security.hostUsers. Mount"
+        " the volume with a file system"
+    )
+    found = security_levels.write_user_namespace(spec, policy)
+    assert found == [RejectionProblem("host-users", path, text)]
 
 
 def test_block_devices_are_rejected_with_user_namespaces():

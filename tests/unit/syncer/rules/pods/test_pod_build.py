@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from syncer.model import object_meta
+from syncer.model.rejections import RejectionProblem
 from syncer.rules.pods import pod_build
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy import names, wellknown
+from tenancy.policies import MetadataSpec, TenantPolicySpec
 from tests.support import built_pods
 from tests.support.schemas import SchemaNode, of_table
 from tests.support.syncer.pods import FACTS, TENANT, below, build, pod
@@ -98,6 +101,47 @@ def test_reserved_keys_are_left_out_with_a_word():
     ]
 
 
+DOTTED = {"run.oci.handler": "x", "note": "y", "far.example/a": "z"}
+LISTED = MetadataSpec(annotations={"Pod": ("run.oci.handler",)})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "passing", "told"),
+    [
+        (DOTTED, MetadataSpec(), ["run.oci.handler"]),
+        (DOTTED, LISTED, []),
+        ({"note": "y", "far.example/a": "z"}, MetadataSpec(), []),
+        (None, MetadataSpec(), []),
+    ],
+    ids=["unlisted", "listed", "none", "no annotations"],
+)
+def test_dotted_annotations_without_a_prefix_are_left_out_with_a_notice(annotations, passing, told):
+    facts = FACTS._replace(policy=TenantPolicySpec(metadata=passing))
+    built = pod_build.build_super_pod(pod({"annotations": annotations}), facts)
+    text = (
+        "is left out in the super cluster. If it is needed there, ask your platform administrator"
+        " to list it in spec.metadata.annotations.Pod of the TenantPolicy"
+    )
+    assert built.adjustments == tuple(
+        RejectionProblem("annotation", f"metadata.annotations[{key}]", text) for key in told
+    )
+
+
+def test_annotation_without_room_is_left_out_with_a_notice():
+    facts = FACTS._replace(policy=TenantPolicySpec(metadata=LISTED))
+    own = {"run.oci.handler": "x" * (object_meta.MAX_ANNOTATIONS_BYTES - 100)}
+    built = pod_build.build_super_pod(pod({"annotations": own}), facts)
+    assert not own.keys() & built.pod["metadata"]["annotations"].keys()
+    ((rule, path, text),) = [(each.rule, each.path, each.text) for each in built.adjustments]
+    assert (rule, path) == ("too-large", "metadata.annotations")
+    assert "run.oci.handler is left out there" in text
+
+
+def test_super_pod_has_the_labels_of_network_policies():
+    made = pod_build.build_super_pod(pod(), FACTS._replace(policy_labels={"selected": "x"})).pod
+    assert made["metadata"]["labels"]["selected"] == "x"
+
+
 def test_terms_that_select_pods_stay_inside_the_tenant():
     def term(**fields: Any) -> dict[str, Any]:
         return {"topologyKey": "kubernetes.io/hostname", **fields}
@@ -126,6 +170,24 @@ def test_terms_that_select_pods_stay_inside_the_tenant():
     assert "matchLabelKeys" not in found[4]
     assert "labelSelector" not in found[5]  # selects no pod, and goes on doing so
     assert not any("namespaceSelector" in each for each in found)
+
+
+def test_selectors_get_the_label_keys_of_super_pods():
+    passing = MetadataSpec(label_domains=("istio.io",))
+    facts = FACTS._replace(policy=TenantPolicySpec(metadata=passing))
+    selector = {"matchLabels": {"istio.io/rev": "1", "far.example/b": "2"}}
+    part = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [part]}
+    tenant_pod = pod(
+        affinity={"podAffinity": required}, topologySpreadConstraints=[{**part, "maxSkew": 1}]
+    )
+    made = pod_build.build_super_pod(tenant_pod, facts).pod["spec"]
+    (term,) = made["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (constraint,) = made["topologySpreadConstraints"]
+    translated = {"istio.io/rev": "1", wellknown.translate_label_key("far.example/b"): "2"}
+    for each in (term, constraint):
+        assert translated.items() <= each["labelSelector"]["matchLabels"].items()
+        assert "far.example/b" not in each["labelSelector"]["matchLabels"]
 
 
 def test_label_keys_of_spread_constraints_are_merged_once():

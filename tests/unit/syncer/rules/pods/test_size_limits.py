@@ -99,30 +99,52 @@ MEMORY_CONTAINER = {"name": "c", "image": "i", "resources": {"limits": {"memory"
 MEMORY_VOLUME: dict[str, Any] = {"name": "v", "emptyDir": {"medium": "Memory"}}
 
 
+MEMORY_TEXT = (
+    "is in memory without a limit, and memory is limited by your quota. Set sizeLimit, or a memory"
+    " limit for each container"
+)
+ANY = {"containers": containers(1)}
+LIMITED = {"containers": [MEMORY_CONTAINER]}
+
+
 @pytest.mark.parametrize(
-    ("quota", "volume", "container", "is_refused"),
+    ("quota", "volume", "fields", "is_refused"),
     [
-        ({"memory": "1Gi"}, MEMORY_VOLUME, containers(1)[0], True),
-        ({"requests.memory": "1Gi"}, MEMORY_VOLUME, containers(1)[0], True),
-        ({"limits.memory": "1Gi", "memory": "1Gi"}, MEMORY_VOLUME, containers(1)[0], False),
-        ({"memory": "1Gi"}, MEMORY_VOLUME, MEMORY_CONTAINER, False),
+        ({"memory": "1Gi"}, MEMORY_VOLUME, ANY, True),
+        ({"requests.memory": "1Gi"}, MEMORY_VOLUME, ANY, True),
+        ({"limits.memory": "1Gi", "memory": "1Gi"}, MEMORY_VOLUME, ANY, False),
+        ({"memory": "1Gi"}, MEMORY_VOLUME, LIMITED, False),
+        ({"memory": "1Gi"}, MEMORY_VOLUME, {**LIMITED, "initContainers": containers(1)}, True),
+        (
+            {"memory": "1Gi"},
+            MEMORY_VOLUME,
+            {**LIMITED, "initContainers": [MEMORY_CONTAINER]},
+            False,
+        ),
+        ({"memory": "1Gi"}, MEMORY_VOLUME, {**ANY, "resources": {"limits": {"cpu": "1"}}}, True),
+        (
+            {"memory": "1Gi"},
+            MEMORY_VOLUME,
+            {**ANY, "resources": {"limits": {"memory": "1Gi"}}},
+            False,
+        ),
         (
             {"memory": "1Gi"},
             {"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
-            containers(1)[0],
+            ANY,
             False,
         ),
-        ({"memory": "1Gi"}, {"name": "v", "emptyDir": {}}, containers(1)[0], False),
-        ({"pods": 1}, MEMORY_VOLUME, containers(1)[0], False),
-        ({}, MEMORY_VOLUME, containers(1)[0], False),
+        ({"memory": "1Gi"}, {"name": "v", "emptyDir": {}}, ANY, False),
+        ({"pods": 1}, MEMORY_VOLUME, ANY, False),
+        ({}, MEMORY_VOLUME, ANY, False),
     ],
 )
 def test_a_volume_in_memory_has_a_limit_where_memory_is_limited(
-    quota: dict[str, Any], volume: dict[str, Any], container: dict[str, Any], is_refused: bool
+    quota: dict[str, Any], volume: dict[str, Any], fields: dict[str, Any], is_refused: bool
 ):
-    spec = {"volumes": [volume], "containers": [container]}
-    found = size_limits.check_memory_volumes(spec, quota)
-    assert [problem.path for problem in found] == ["spec.volumes[0].emptyDir"] * is_refused
+    found = size_limits.check_memory_volumes({"volumes": [volume], **fields}, quota)
+    problem = RejectionProblem("memory-volume", "spec.volumes[0].emptyDir", MEMORY_TEXT)
+    assert found == [problem] * is_refused
 
 
 def test_a_pod_with_unlimited_memory_volumes_is_refused():

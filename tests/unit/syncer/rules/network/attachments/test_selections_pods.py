@@ -11,6 +11,7 @@ from syncer.rules.network.attachments import selections
 from syncer.rules.network.attachments.selections import DEFAULT_NETWORK, NETWORKS, SelectionContext
 from syncer.rules.placement import cluster_scheduler
 from syncer.rules.pods import pod_build, pod_facts
+from tenancy.policies import SecuritySpec, TenantPolicySpec
 from tests.support.syncer.attachments import offered
 from tests.support.syncer.pods import FACTS, TENANT, below, pod
 from tests.support.syncer.tenant_views import as_live
@@ -58,6 +59,14 @@ def test_a_network_of_the_tenants_own_refuses_probes_by_the_network():
     with pytest.raises(RejectedError, match="Use exec"):
         build(pod(containers=[probe]), own)
     assert DEFAULT_NETWORK in build(pod(), own).pod["metadata"]["annotations"]
+    assert build(pod(containers=[probe]), context()).pod["spec"]["containers"]
+
+
+def test_a_pod_on_the_network_of_its_node_has_no_additional_network():
+    policy = TenantPolicySpec(security=SecuritySpec(level="privileged"))
+    facts = FACTS._replace(networks=context(), policy=policy)
+    made = pod_build.build_super_pod(asking(hostNetwork=True), facts).pod
+    assert NETWORKS not in made["metadata"]["annotations"]
 
 
 def test_a_running_twin_keeps_the_networks_that_it_was_created_with():
