@@ -358,7 +358,7 @@ def _read_recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collecti
     try:
         labels, others = orjson.loads(annotations[wellknown.SYNCED_KEYS])
         return {"labels": frozenset(labels), "annotations": frozenset(others)}
-    except (LookupError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError):
         return None
 
 
