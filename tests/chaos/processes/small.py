@@ -17,14 +17,14 @@ TURNS = {
     "target": 1,
 }
 MUTANTS = {
-    "kill": "orphans_are_forgotten",
+    "kill": "orphans_are_ignored",
     "restart": "failed_keys_are_dropped",
     "proxy": "no_uid_in_deletes",
-    "restore": "no_brake",
+    "restore": "no_store_guard",
     "away": "failed_keys_are_dropped",
-    "clock": "leases_by_the_wall_clock",
+    "clock": "leases_use_the_wall_clock",
     "lease": "no_fence",
-    "follow": "orphans_are_forgotten",
+    "follow": "orphans_are_ignored",
     "target": "failed_keys_are_dropped",
 }
 MANY = 12
