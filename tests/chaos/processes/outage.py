@@ -72,7 +72,7 @@ class OutageTarget:
         self._audit = AuditLogTail(self.far.plane.audit_log, SYNCER)
 
     @property
-    def below(self) -> str:
+    def super_space(self) -> str:
         """Where the tenant's pods are, in both clusters."""
         return self.tenant.below(_SPACE)
 
@@ -96,7 +96,7 @@ class OutageTarget:
 
     async def there(self) -> dict[str, str]:
         """Return the UIDs of the twins in the target, by name."""
-        found = await self.far.there.list(PODS, namespace=self.below)
+        found = await self.far.there.list(PODS, namespace=self.super_space)
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found["items"] or ()}
 
 
@@ -109,7 +109,9 @@ async def join(stage: DrillStage, stack: AsyncExitStack) -> OutageTarget:
     there = await stack.enter_async_context(Client(plane.endpoint))
     await grant_target(there, SYNCER)
     await has_node(there)
-    world = SimpleNamespace(below=stage.below, above=tenant.client, tenant=tenant.tenant)
+    world = SimpleNamespace(
+        super_client=stage.below, tenant_client=tenant.client, tenant=tenant.tenant
+    )
     far = TargetWorld(world=cast(Any, world), plane=plane, there=there, name="c2")
     found = OutageTarget(far=far, tenant=tenant)
     background = await stack.enter_async_context(ended())
@@ -182,14 +184,14 @@ def is_ready(body: Object) -> bool:
 
 async def target(turn: DrillTurn) -> None:
     """The API server of a target is killed under load, and comes back; home hardly feels it."""
-    outpost = turn.stage.outpost
-    assert outpost is not None
-    load, seen = OutageLoad([outpost.tenant, *turn.stage.tenants]), ObservedDoubles()
-    clients = turn.stage.below, outpost.far.there
-    watching = asyncio.create_task(observe(clients, outpost.below, seen))
+    target = turn.stage.target
+    assert target is not None
+    load, seen = OutageLoad([target.tenant, *turn.stage.tenants]), ObservedDoubles()
+    clients = turn.stage.below, target.far.there
+    watching = asyncio.create_task(observe(clients, target.super_space, seen))
     try:
         async with load.watched():
-            await _die_and_return(turn, outpost, load)
+            await _die_and_return(turn, target, load)
     finally:
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -199,11 +201,11 @@ async def target(turn: DrillTurn) -> None:
     ]
     if seen.rounds < ROUNDS:
         turn.findings.append(Violation("unseen", f"both were looked at {seen.rounds} times only"))
-    turn.findings += outpost.wrong_deletes()
+    turn.findings += target.wrong_deletes()
 
 
-async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLoad) -> None:
-    tenant, far = outpost.tenant, outpost.far
+async def _die_and_return(turn: DrillTurn, target: OutageTarget, load: OutageLoad) -> None:
+    tenant, far = target.tenant, target.far
     staying, leaving, coming = (
         [f"{word}-{turn.number}-{number}" for number in range(count)]
         for word, count in (("stays", STAYING), ("leaves", LEAVING), ("comes", COMING))
@@ -212,26 +214,26 @@ async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLo
         await tenant.client.create(PODS, pod(name, nodeSelector=THERE), namespace=_SPACE)
     if not await turn.until(lambda: _are_ready(tenant, (*staying, *leaving)), "they run there"):
         return
-    twins = await outpost.there()
+    twins = await target.there()
     before = await load.felt(turn, FELT_SECONDS)
 
     loop = asyncio.get_running_loop()
     killed = loop.time()
     far.plane.kill_apiserver()
     async with asyncio.TaskGroup() as group:
-        touching = group.create_task(_touched(turn, outpost, leaving, coming, killed))
+        touching = group.create_task(_touched(turn, target, leaving, coming, killed))
         meanwhile = await load.felt(turn, turn.seconds)
     await far.plane.start()
 
     back = loop.time()
     await turn.until(
-        lambda: _is_in_step(outpost, staying, leaving, coming),
+        lambda: _is_in_step(target, staying, leaving, coming),
         "in step again",
         turn.stage.calm_seconds,
     )
     took = loop.time() - back
     after = await load.felt(turn, FELT_SECONDS)
-    now = await outpost.there()
+    now = await target.there()
     turn.findings += [
         Violation("double run", f"{name} in {far.name} was made anew")
         for name in staying
@@ -241,7 +243,7 @@ async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLo
         await tenant.delete(PODS, _SPACE, name)
 
     async def is_empty() -> bool:
-        return not await outpost.there()
+        return not await target.there()
 
     await turn.until(is_empty, "all have ended there")
     p99 = [_get_p99(each) for each in (before, meanwhile, after)]
@@ -279,7 +281,7 @@ def slower(found: float, p99: Sequence[float]) -> list[Violation]:
 
 async def _touched(
     turn: DrillTurn,
-    outpost: OutageTarget,
+    target: OutageTarget,
     leaving: Sequence[str],
     coming: Sequence[str],
     killed: float,
@@ -288,7 +290,7 @@ async def _touched(
 
     Returns how long after the kill that was, None when the outage is too short to see it.
     """
-    tenant = outpost.tenant
+    tenant = target.tenant
     await asyncio.sleep(min(2.0, turn.seconds / 4))
     for name in leaving:
         await tenant.delete(PODS, _SPACE, name)
@@ -296,13 +298,13 @@ async def _touched(
         await tenant.client.create(PODS, pod(name, nodeSelector=THERE), namespace=_SPACE)
 
     async def is_said() -> bool:
-        return not is_ready(await tenant.client.get(NODES, outpost.far.node))
+        return not is_ready(await tenant.client.get(NODES, target.far.node))
 
     if turn.seconds < NOTICED_SECONDS:
         return None
     loop = asyncio.get_running_loop()
     left = killed + NOTICED_SECONDS - loop.time()
-    if not await turn.until(is_said, f"{outpost.far.node} is not ready", left):
+    if not await turn.until(is_said, f"{target.far.node} is not ready", left):
         return None
     return loop.time() - killed
 
@@ -314,13 +316,13 @@ async def _are_ready(tenant: DrillTenant, names: Sequence[str]) -> bool:
 
 
 async def _is_in_step(
-    outpost: OutageTarget, staying: Sequence[str], leaving: Sequence[str], coming: Sequence[str]
+    target: OutageTarget, staying: Sequence[str], leaving: Sequence[str], coming: Sequence[str]
 ) -> bool:
     """Tell whether what was deleted is gone, what was made runs, and the node is ready."""
     try:
-        there = set(await outpost.there())
-        node = await outpost.tenant.client.get(NODES, outpost.far.node)
+        there = set(await target.there())
+        node = await target.tenant.client.get(NODES, target.far.node)
     except (NotFound, KubeError):
         return False
     is_there = {*staying, *coming} <= there and not there & set(leaving)
-    return is_there and is_ready(node) and await _are_ready(outpost.tenant, (*staying, *coming))
+    return is_there and is_ready(node) and await _are_ready(target.tenant, (*staying, *coming))

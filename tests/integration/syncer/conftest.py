@@ -66,8 +66,8 @@ def shared_tenant(super_plane: LocalControlPlane, shared_plane: LocalControlPlan
     """The VirtualCluster of the shared tenant."""
 
     async def make() -> Tenant:
-        async with Client(super_plane.endpoint) as below:
-            return await declare(below, shared_plane)
+        async with Client(super_plane.endpoint) as super_client:
+            return await declare(super_client, shared_plane)
 
     return asyncio.run(make())
 
@@ -77,14 +77,17 @@ async def world(
     super_plane: LocalControlPlane, shared_plane: LocalControlPlane, shared_tenant: Tenant
 ) -> AsyncIterator[SyncerWorld]:
     """The shared super cluster and tenant; no syncer runs yet."""
-    async with Client(super_plane.endpoint) as below, Client(shared_plane.endpoint) as above:
+    async with (
+        Client(super_plane.endpoint) as super_client,
+        Client(shared_plane.endpoint) as tenant_client,
+    ):
         yield SyncerWorld(
             super_plane=super_plane,
             tenant_plane=shared_plane,
             tenant=shared_tenant,
-            below=below,
-            above=above,
-            others=await names_of_others(below, above, shared_tenant),
+            super_client=super_client,
+            tenant_client=tenant_client,
+            others=await names_of_others(super_client, tenant_client, shared_tenant),
         )
 
 

@@ -75,7 +75,7 @@ class TargetWorld:
             "metadata": {"name": self.name, "namespace": HOME},
             "stringData": {"kubeconfig": content.replace("127.0.0.1", OWN)},
         }
-        await self.world.below.apply(SECRETS, body, field_manager="test")
+        await self.world.super_client.apply(SECRETS, body, field_manager="test")
 
     async def declare(self, **spec: object) -> Object:
         """Create the SuperCluster, and say of it what vc-manager says."""
@@ -90,7 +90,7 @@ class TargetWorld:
                 **spec,
             },
         }
-        made = await self.world.below.create(SUPER_CLUSTERS, body)
+        made = await self.world.super_client.create(SUPER_CLUSTERS, body)
         system = await self.there.get(NAMESPACES, "kube-system")
         await self.judge(identity=system["metadata"]["uid"], version=await self.there.version())
         return made
@@ -105,7 +105,7 @@ class TargetWorld:
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
         status = {"conditions": [ready], **status}
-        await self.world.below.patch(
+        await self.world.super_client.patch(
             SUPER_CLUSTERS, self.name, {"status": status}, subresource="status"
         )
 
@@ -117,13 +117,13 @@ class TargetWorld:
     async def grant(self, *targets: dict[str, object]) -> None:
         """Grant the tenant super clusters, and give its API an address that all can reach."""
         tenant = self.world.tenant
-        await self.world.below.patch(
+        await self.world.super_client.patch(
             VIRTUAL_CLUSTERS,
             tenant.name,
             {"spec": {"targets": list(targets) or None}},
             namespace=tenant.namespace,
         )
-        await self.world.below.patch(
+        await self.world.super_client.patch(
             VIRTUAL_CLUSTERS,
             tenant.name,
             {"status": {"endpoint": "https://192.0.2.8:6443"}},
@@ -136,12 +136,12 @@ class TargetWorld:
         await self.secret()
         await self.declare()
         await self.grant(*(targets or ({"name": "home"}, {"name": self.name})))
-        await eventually(lambda: self.world.above.get(NODES, self.node))
+        await eventually(lambda: self.world.tenant_client.get(NODES, self.node))
 
     async def above_label(self, key: str, value: str | None) -> None:
         """Wait until its node in the tenant has a label with this value; None: has it not."""
         await eventually(
-            lambda: self.world.above.get(NODES, self.node),
+            lambda: self.world.tenant_client.get(NODES, self.node),
             until=lambda found: found["metadata"]["labels"].get(key) == value,
         )
 
@@ -159,27 +159,33 @@ class TargetWorld:
 
     async def start_pod(self, namespace: str, name: str) -> None:
         """Bind the twin there and let it run, as a scheduler and a kubelet do."""
-        below = self.world.super_namespace(namespace)
+        super_space = self.world.super_namespace(namespace)
         await eventually(lambda: self.twin(namespace, name))
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "namespace": below},
+            "metadata": {"name": name, "namespace": super_space},
             "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
         }
-        await self.there.create(PODS, binding, namespace=below, name=name, subresource="binding")
+        await self.there.create(
+            PODS, binding, namespace=super_space, name=name, subresource="binding"
+        )
         await self.there.patch(
-            PODS, name, {"status": running_status(name)}, namespace=below, subresource="status"
+            PODS,
+            name,
+            {"status": running_status(name)},
+            namespace=super_space,
+            subresource="status",
         )
 
     async def remove_pod(self, namespace: str, name: str) -> None:
         """Let a twin that is being deleted go, as its kubelet does."""
-        below = self.world.super_namespace(namespace)
+        super_space = self.world.super_namespace(namespace)
         await eventually(
             lambda: self.twin(namespace, name),
             until=lambda found: "deletionTimestamp" in found["metadata"],
         )
-        await self.there.delete(PODS, name, namespace=below, grace_seconds=0)
+        await self.there.delete(PODS, name, namespace=super_space, grace_seconds=0)
 
     def target(self) -> TargetCluster | None:
         """Return it as the syncer that runs now follows it."""
@@ -197,7 +203,7 @@ async def far_of(world: SyncerWorld, plane: LocalControlPlane) -> AsyncIterator[
         finally:
             await found.grant()
             with contextlib.suppress(NotFound):
-                await world.below.delete(SUPER_CLUSTERS, found.name)
+                await world.super_client.delete(SUPER_CLUSTERS, found.name)
 
 
 async def has_node(there: Client, name: str = NODE) -> None:

@@ -78,11 +78,11 @@ async def begin_tenant(plane: LocalControlPlane) -> None:
 
 
 async def declare(
-    below: Client, plane: LocalControlPlane, *, name: str = "", service_cidr: str = SLICE
+    super_client: Client, plane: LocalControlPlane, *, name: str = "", service_cidr: str = SLICE
 ) -> Tenant:
     """Declare a VirtualCluster whose control plane is this one, as vc-manager leaves it."""
     return await declared_tenants.enlist(
-        below,
+        super_client,
         {"syncer": plane.kubeconfig(SYNCER, group="")},
         name=name or fresh_name("vc"),
         service_range=service_cidr,
@@ -100,17 +100,20 @@ async def own_world(
     plane = tenant_plane(folder, folder.name, api_args=api_args, controllers=controllers)
     await begin_tenant(plane)
     try:
-        async with Client(super_plane.endpoint) as below, Client(plane.endpoint) as above:
-            tenant = await declare(below, plane)
+        async with (
+            Client(super_plane.endpoint) as super_client,
+            Client(plane.endpoint) as tenant_client,
+        ):
+            tenant = await declare(super_client, plane)
             yield SyncerWorld(
                 super_plane=super_plane,
                 tenant_plane=plane,
                 tenant=tenant,
-                below=below,
-                above=above,
-                others=await names_of_others(below, above, tenant),
+                super_client=super_client,
+                tenant_client=tenant_client,
+                others=await names_of_others(super_client, tenant_client, tenant),
             )
             with contextlib.suppress(NotFound):  # or every later syncer would call for it
-                await below.delete(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
+                await super_client.delete(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
     finally:
         await plane.stop()

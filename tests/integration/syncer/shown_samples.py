@@ -37,13 +37,15 @@ async def make_it(world: SyncerWorld, sample: MirroredSample, name: str) -> str:
     """Make an object of a sample's body below, under a new name when none is given."""
     name = name or fresh_name("c")
     metadata = {"name": name, "labels": {"tier": "gold"}}
-    await world.below.create(sample.resource, {**sample.head, **sample.body, "metadata": metadata})
+    await world.super_client.create(
+        sample.resource, {**sample.head, **sample.body, "metadata": metadata}
+    )
     return name
 
 
 async def remove_it(world: SyncerWorld, sample: MirroredSample, name: str) -> None:
     """Delete it below."""
-    await world.below.delete(sample.resource, name)
+    await world.super_client.delete(sample.resource, name)
 
 
 async def _make_node(world: SyncerWorld, _: MirroredSample, name: str) -> str:
@@ -56,8 +58,8 @@ async def _make_volume(world: SyncerWorld, _: MirroredSample, __: str) -> str:
 
 async def _remove_volume(world: SyncerWorld, _: MirroredSample, name: str) -> None:
     """Delete a volume whatever holds it."""
-    await world.below.delete(PERSISTENT_VOLUMES, name)
-    await world.below.patch(PERSISTENT_VOLUMES, name, {"metadata": {"finalizers": None}})
+    await world.super_client.delete(PERSISTENT_VOLUMES, name)
+    await world.super_client.patch(PERSISTENT_VOLUMES, name, {"metadata": {"finalizers": None}})
 
 
 async def _make_address(world: SyncerWorld, _: MirroredSample, name: str) -> str:
@@ -66,12 +68,12 @@ async def _make_address(world: SyncerWorld, _: MirroredSample, name: str) -> str
     address = name or str(network[256 + secrets.randbelow(256)])
     spec = {"clusterIP": address, "ports": [{"port": 1}]}
     body = {"metadata": {"name": _holder(address)}, "spec": spec}
-    await eventually(lambda: world.below.create(SERVICES, body, namespace="default"))
+    await eventually(lambda: world.super_client.create(SERVICES, body, namespace="default"))
     return address
 
 
 async def _remove_address(world: SyncerWorld, _: MirroredSample, name: str) -> None:
-    await world.below.delete(SERVICES, _holder(name), namespace="default")
+    await world.super_client.delete(SERVICES, _holder(name), namespace="default")
 
 
 def _holder(address: str) -> str:

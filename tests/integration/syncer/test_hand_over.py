@@ -44,23 +44,27 @@ class TwoSyncers:
     async def burst(self, space: str, prefix: str) -> list[str]:
         """Create pods in the tenant faster than they can be carried down."""
         names = [f"{prefix}-{number}" for number in range(BURST)]
-        above = self.world.above
-        await asyncio.gather(*(above.create(PODS, pod(name), namespace=space) for name in names))
+        tenant_client = self.world.tenant_client
+        await asyncio.gather(
+            *(tenant_client.create(PODS, pod(name), namespace=space) for name in names)
+        )
         return names
 
-    async def below(self, space: str) -> set[str]:
+    async def super_pods(self, space: str) -> set[str]:
         """Return the names of the super pods."""
-        found = await self.world.below.list(PODS, namespace=self.world.super_namespace(space))
+        found = await self.world.super_client.list(
+            PODS, namespace=self.world.super_namespace(space)
+        )
         return {each["metadata"]["name"] for each in found["items"]}
 
     async def some_are_below(self, space: str) -> None:
         """Wait for the first ones."""
-        await eventually(lambda: self.below(space), within=PATIENCE)
+        await eventually(lambda: self.super_pods(space), within=PATIENCE)
 
     async def all_are_below(self, space: str, names: Sequence[str]) -> None:
         """Wait for the last one."""
         wanted = set(names)
-        await eventually(lambda: self.below(space), until=wanted.issubset, within=PATIENCE)
+        await eventually(lambda: self.super_pods(space), until=wanted.issubset, within=PATIENCE)
 
 
 @pytest.fixture
@@ -71,7 +75,7 @@ async def stage(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator
         one, two = (started(name, tmp_path, kubeconfig) for name in ("one", "two"))
         pair = ReplicaPair(
             (one, two),
-            client=world.below,
+            client=world.super_client,
             lease=(HOME, wellknown.SYNCER),
             agent=USER_AGENT,
             planes=(super_plane, world.tenant_plane),
@@ -107,7 +111,7 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(
         await stage.some_are_below(space)
         killed = time.time()
         holder.process.kill()
-    assert len(await stage.below(space)) < BURST, "the holder was too fast to be killed"
+    assert len(await stage.super_pods(space)) < BURST, "the holder was too fast to be killed"
     await stage.all_are_below(space, creating.result())
     print(f"hand-over {pair.hand_over(standby, killed, marked):.1f} s (goal {GOAL:.0f})")
     after = await pair.lease()
@@ -135,7 +139,7 @@ async def test_a_container_that_is_started_again_goes_on_with_its_lease(stage: T
         creating = group.create_task(stage.burst(space, "crashed"))
         await stage.some_are_below(space)
         holder.process.kill()
-    assert len(await stage.below(space)) < BURST, "the holder was too fast to be killed"
+    assert len(await stage.super_pods(space)) < BURST, "the holder was too fast to be killed"
     again = stage.start(holder.name)
     try:
         await stage.all_are_below(space, creating.result())
@@ -165,7 +169,7 @@ async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wake
         creating = group.create_task(stage.burst(space, "frozen"))
         await stage.some_are_below(space)
         holder.process.pause()
-    assert len(await stage.below(space)) < BURST, "the holder was too fast to be frozen"
+    assert len(await stage.super_pods(space)) < BURST, "the holder was too fast to be frozen"
     await eventually(pair.holder, until=standby.name.__eq__, within=PATIENCE)
     await stage.all_are_below(space, creating.result())
     # News for whoever wakes: more to make than it has hands, and all of it made already.

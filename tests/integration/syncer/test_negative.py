@@ -90,8 +90,8 @@ BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 @BY_CASE
 def test_what_is_refused_is_told_once_and_stays_above(result: ListResult, case: RefusedCase):
     outcome = result.outcomes[str(case)]
-    assert bool(outcome.refused_above) is case.above, outcome.refused_above
-    if case.above:
+    assert bool(outcome.refused_above) is case.tenant_api_refuses, outcome.refused_above
+    if case.tenant_api_refuses:
         assert case.rule in _rules_of_table(case)
     else:
         assert outcome.seconds is not None, f"no Event within {PATIENCE} seconds"

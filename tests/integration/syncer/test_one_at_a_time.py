@@ -48,22 +48,22 @@ async def test_no_pod_is_ever_in_two_places(
     await world.super_node()
     await far.granted()
     space = await world.namespace()
-    below = world.super_namespace(space)
+    super_space = world.super_namespace(space)
     names = [f"p{number}" for number in range(COUNT)]
     for name in names:
-        await world.above.create(PODS, pod(name), namespace=space)
+        await world.tenant_client.create(PODS, pod(name), namespace=space)
     seen = ObservedDoubles()
-    watching = asyncio.create_task(observe((world.below, far.there), below, seen))
+    watching = asyncio.create_task(observe((world.super_client, far.there), super_space, seen))
     moves = 0
     for step in range(steps):
         name, act = chance.choice(names), chance.random()
         with contextlib.suppress(KubeError):
             if act < 0.6:
-                for client in (world.below, far.there):
+                for client in (world.super_client, far.there):
                     with contextlib.suppress(KubeError):
                         status = {"status": {"conditions": [REFUSED]}}
                         await client.patch(
-                            PODS, name, status, namespace=below, subresource="status"
+                            PODS, name, status, namespace=super_space, subresource="status"
                         )
                         moves += 1
             elif act < 0.8:
@@ -73,10 +73,10 @@ async def test_no_pod_is_ever_in_two_places(
                         "annotations": {wellknown.ASSIGNED_CLUSTER: f"{seat}/0123456789abcdef"}
                     }
                 }
-                await world.above.patch(PODS, name, forged, namespace=space)
+                await world.tenant_client.patch(PODS, name, forged, namespace=space)
             else:
-                await world.above.delete(PODS, name, namespace=space, grace_seconds=0)
-                await world.above.create(PODS, pod(name), namespace=space)
+                await world.tenant_client.delete(PODS, name, namespace=space, grace_seconds=0)
+                await world.tenant_client.create(PODS, pod(name), namespace=space)
         if (step + 1) % (steps // RESTARTS) == 0:
             await eventually(world.is_engaged)  # the last restart may wait for its turn yet
             world.session.connection.restart()  # and with it, all that is only remembered
@@ -84,9 +84,12 @@ async def test_no_pod_is_ever_in_two_places(
     assert moves > steps // 5
 
     async def unrest() -> dict[str, set[str]]:
-        above = (await world.above.list(PODS, namespace=space))["items"]
-        here, there = await twins(world.below, below), await twins(far.there, below)
-        wanted = {each["metadata"]["uid"] for each in above}
+        tenant_pods = (await world.tenant_client.list(PODS, namespace=space))["items"]
+        here, there = (
+            await twins(world.super_client, super_space),
+            await twins(far.there, super_space),
+        )
+        wanted = {each["metadata"]["uid"] for each in tenant_pods}
         found = {
             "without a twin": wanted - here - there,
             "of nobody": (here | there) - wanted,
@@ -106,12 +109,14 @@ async def test_no_pod_is_ever_in_two_places(
 async def leave(far: TargetWorld, space: str, names: list[str]) -> None:
     """Have nothing seated in this cluster: pods of the next test would wait for it for ever."""
     for name in names:
-        await far.world.above.delete(PODS, name, namespace=space, grace_seconds=0)
+        await far.world.tenant_client.delete(PODS, name, namespace=space, grace_seconds=0)
     await far.grant({"name": "home"})
     tenant = far.world.tenant
 
     async def named() -> list[str]:
-        found = await far.world.below.get(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
+        found = await far.world.super_client.get(
+            VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace
+        )
         return [each["name"] for each in found["status"].get("targets") or ()]
 
     await eventually(named, until=lambda found: found == [])

@@ -53,12 +53,12 @@ def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControl
 @pytest.fixture(scope="module")
 def tenant(super_plane: LocalControlPlane, own_plane: LocalControlPlane) -> Iterator[Tenant]:
     async def make() -> Tenant:
-        async with Client(super_plane.endpoint) as below:
-            return await declare(below, own_plane, service_cidr=SLICE_OF_ITS_OWN)
+        async with Client(super_plane.endpoint) as super_client:
+            return await declare(super_client, own_plane, service_cidr=SLICE_OF_ITS_OWN)
 
     async def forget(tenant: Tenant) -> None:
-        async with Client(super_plane.endpoint) as below:
-            await below.delete(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
+        async with Client(super_plane.endpoint) as super_client:
+            await super_client.delete(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
 
     made = asyncio.run(make())
     yield made
@@ -72,14 +72,17 @@ async def far(
     tenant: Tenant,
     second: LocalControlPlane,
 ) -> AsyncIterator[TargetWorld]:
-    async with Client(super_plane.endpoint) as below, Client(own_plane.endpoint) as above:
+    async with (
+        Client(super_plane.endpoint) as super_client,
+        Client(own_plane.endpoint) as tenant_client,
+    ):
         world = SyncerWorld(
             super_plane=super_plane,
             tenant_plane=own_plane,
             tenant=tenant,
-            below=below,
-            above=above,
-            others=await names_of_others(below, above, tenant),
+            super_client=super_client,
+            tenant_client=tenant_client,
+            others=await names_of_others(super_client, tenant_client, tenant),
         )
         async with world.syncer(), far_of(world, second) as found:
             yield found
@@ -101,11 +104,11 @@ async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: T
     world = far.world
     await far.granted()
     space = await world.namespace()
-    await world.above.create(
+    await world.tenant_client.create(
         CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": "b"}}, namespace=space
     )
     volume = {"name": "c", "configMap": {"name": "c"}}
-    posted = await world.above.create(
+    posted = await world.tenant_client.create(
         PODS, pod("web", nodeSelector=THERE, volumes=[volume]), namespace=space
     )
     twin = await eventually(lambda: far.twin(space, "web"))
@@ -125,29 +128,29 @@ async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: T
 
     await far.start_pod(space, "web")
     seen = await eventually(
-        lambda: world.above.get(PODS, "web", namespace=space),
+        lambda: world.tenant_client.get(PODS, "web", namespace=space),
         until=lambda found: found["status"]["phase"] == "Running",
     )
     assert seen["spec"] == {**posted["spec"], "nodeName": far.node}
     assert seen["status"]["podIP"] == "10.244.0.9"
     assert seen["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER].startswith(f"{far.name}/")
 
-    await world.above.delete(PODS, "web", namespace=space)
+    await world.tenant_client.delete(PODS, "web", namespace=space)
     await far.remove_pod(space, "web")
     await eventually(lambda: _is_gone(world, space, "web"))
-    below = world.super_namespace(space)
-    await eventually(lambda: _has_no_namespace(far, below), within=60)
-    await world.below.get(NAMESPACES, below)
+    super_space = world.super_namespace(space)
+    await eventually(lambda: _has_no_namespace(far, super_space), within=60)
+    await world.super_client.get(NAMESPACES, super_space)
 
 
 async def _is_gone(world: SyncerWorld, space: str, name: str) -> bool:
-    found = await world.above.list(PODS, namespace=space)
+    found = await world.tenant_client.list(PODS, namespace=space)
     return name not in [each["metadata"]["name"] for each in found["items"]]
 
 
-async def _has_no_namespace(far: TargetWorld, below: str) -> bool:
+async def _has_no_namespace(far: TargetWorld, super_space: str) -> bool:
     found = await far.there.list(NAMESPACES)
-    there = [e for e in found["items"] if e["metadata"]["name"] == below]
+    there = [e for e in found["items"] if e["metadata"]["name"] == super_space]
     return not there or "deletionTimestamp" in there[0]["metadata"]
 
 
@@ -155,30 +158,30 @@ async def test_a_node_that_its_tenant_cordons_takes_no_more_and_keeps_what_runs(
     world = far.world
     await far.granted({"name": far.name})
     space = await world.namespace()
-    await world.above.create(PODS, pod("runs"), namespace=space)
+    await world.tenant_client.create(PODS, pod("runs"), namespace=space)
     await far.start_pod(space, "runs")
     await eventually(
-        lambda: world.above.get(PODS, "runs", namespace=space),
+        lambda: world.tenant_client.get(PODS, "runs", namespace=space),
         until=lambda found: condition(found, "Ready") == "True",
     )
-    await world.above.patch(NODES, far.node, {"spec": {"unschedulable": True}})
+    await world.tenant_client.patch(NODES, far.node, {"spec": {"unschedulable": True}})
     shown = world.session.stores["Node"]
     await eventually(lambda: shown.get("", far.node).decode()["spec"].get("unschedulable"))
-    await world.above.create(PODS, pod("waits"), namespace=space)
+    await world.tenant_client.create(PODS, pod("waits"), namespace=space)
     said = f"0/1 clusters are available: {far.name} is unschedulable."
     await eventually(lambda: why(world, space, "waits"), until=lambda text: text == said)
     await world.idle()
     assert not await far.has_twin(space, "waits")
-    runs = await world.above.get(PODS, "runs", namespace=space)
+    runs = await world.tenant_client.get(PODS, "runs", namespace=space)
     assert (runs["spec"]["nodeName"], condition(runs, "Ready")) == (far.node, "True")
     assert "deletionTimestamp" not in (await far.twin(space, "runs"))["metadata"]
-    await world.above.patch(NODES, far.node, {"spec": {"unschedulable": None}})
+    await world.tenant_client.patch(NODES, far.node, {"spec": {"unschedulable": None}})
     await eventually(lambda: far.twin(space, "waits"))
 
 
 async def why(world: SyncerWorld, space: str, name: str) -> str:
     """Return why a pod is not scheduled, as its tenant reads it."""
-    found = await world.above.get(PODS, name, namespace=space)
+    found = await world.tenant_client.get(PODS, name, namespace=space)
     conditions = found["status"].get("conditions", [])
     told = [c["message"] for c in conditions if c["type"] == "PodScheduled"]
     return str(told[0]) if told else ""
@@ -190,17 +193,17 @@ async def test_a_grant_for_some_namespaces_takes_no_pods_of_others(far: TargetWo
     chosen = {"matchLabels": {"team": "a"}}
     await far.granted({"name": far.name, "namespaceSelector": chosen})
     inside, outside = await world.namespace(), await world.namespace()
-    await world.above.patch(NAMESPACES, inside, {"metadata": {"labels": {"team": "a"}}})
+    await world.tenant_client.patch(NAMESPACES, inside, {"metadata": {"labels": {"team": "a"}}})
     spaces = world.session.stores["Namespace"]
     await eventually(lambda: spaces.get("", inside).labels.get("team"))
     for space in (inside, outside):
-        await world.above.create(PODS, pod("web"), namespace=space)
+        await world.tenant_client.create(PODS, pod("web"), namespace=space)
     await eventually(lambda: far.twin(inside, "web"))
     said = f"0/1 clusters are available: {far.name} is not granted to this namespace."
     await eventually(lambda: why(world, outside, "web"), until=lambda text: text == said)
     assert not await far.has_twin(outside, "web")
     assert not await world.has_twin(PODS, outside, "web")
-    await world.above.patch(NAMESPACES, outside, {"metadata": {"labels": {"team": "a"}}})
+    await world.tenant_client.patch(NAMESPACES, outside, {"metadata": {"labels": {"team": "a"}}})
     await eventually(lambda: far.twin(outside, "web"))
 
 
@@ -211,16 +214,16 @@ async def replicated(far: TargetWorld, space: str) -> None:
     for number in range(10):
         body = pod(f"r-{number}")
         body["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
-        await far.world.above.create(PODS, body, namespace=space)
+        await far.world.tenant_client.create(PODS, body, namespace=space)
 
 
 async def split(far: TargetWorld, space: str) -> tuple[int, int]:
     """Return how many of them are here and there, once all have a twin."""
 
     async def counted() -> tuple[int, int]:
-        below = far.world.super_namespace(space)
-        here = (await far.world.below.list(PODS, namespace=below))["items"]
-        there = (await far.there.list(PODS, namespace=below))["items"]
+        super_space = far.world.super_namespace(space)
+        here = (await far.world.super_client.list(PODS, namespace=super_space))["items"]
+        there = (await far.there.list(PODS, namespace=super_space))["items"]
         names = [each["metadata"]["name"] for each in (*here, *there)]
         assert len(names) == len(set(names)), "a pod is in one of them only"
         return len(here), len(there)
@@ -258,14 +261,14 @@ async def test_a_taint_keeps_off_whom_it_does_not_concern_and_is_named(far: Targ
     await far.secret()
     await far.declare(taints=[{"key": "eci", "effect": "NoSchedule"}])
     await far.grant({"name": far.name})
-    await eventually(lambda: world.above.get(NODES, far.node))
+    await eventually(lambda: world.tenant_client.get(NODES, far.node))
     space = await world.namespace()
-    await world.above.create(PODS, pod("out"), namespace=space)
+    await world.tenant_client.create(PODS, pod("out"), namespace=space)
     tolerating = [{"key": "eci", "operator": "Exists", "effect": "NoSchedule"}]
-    await world.above.create(PODS, pod("in", tolerations=tolerating), namespace=space)
+    await world.tenant_client.create(PODS, pod("in", tolerations=tolerating), namespace=space)
     await eventually(lambda: far.twin(space, "in"))
     seen = await eventually(
-        lambda: world.above.get(PODS, "out", namespace=space),
+        lambda: world.tenant_client.get(PODS, "out", namespace=space),
         until=lambda found: found["status"].get("conditions"),
     )
     (condition,) = seen["status"]["conditions"]
@@ -279,10 +282,10 @@ async def test_a_forged_record_moves_nothing(far: TargetWorld):
     world = far.world
     await far.granted()
     space = await world.namespace()
-    await world.above.create(PODS, pod("web", nodeSelector=THERE), namespace=space)
+    await world.tenant_client.create(PODS, pod("web", nodeSelector=THERE), namespace=space)
     await eventually(lambda: far.twin(space, "web"))
     forged = {"metadata": {"annotations": {wellknown.ASSIGNED_CLUSTER: "home/0123456789abcdef"}}}
-    await world.above.patch(PODS, "web", forged, namespace=space)
+    await world.tenant_client.patch(PODS, "web", forged, namespace=space)
     await world.idle()
     assert await far.has_twin(space, "web")
     assert not await world.has_twin(PODS, space, "web")
@@ -293,10 +296,10 @@ async def test_a_restart_writes_nothing_there(far: TargetWorld):
     world = far.world
     await far.granted()
     space = await world.namespace()
-    await world.above.create(PODS, pod("web", nodeSelector=THERE), namespace=space)
+    await world.tenant_client.create(PODS, pod("web", nodeSelector=THERE), namespace=space)
     await far.start_pod(space, "web")
     await eventually(
-        lambda: world.above.get(PODS, "web", namespace=space),
+        lambda: world.tenant_client.get(PODS, "web", namespace=space),
         until=lambda found: found["status"]["phase"] == "Running",
     )
     await world.idle()
@@ -315,10 +318,10 @@ async def test_a_pod_that_ran_at_home_before_the_grant_stays_there(far: TargetWo
     world = far.world
     node = await world.super_node()
     space = await world.namespace()
-    await world.above.create(PODS, pod("old"), namespace=space)
+    await world.tenant_client.create(PODS, pod("old"), namespace=space)
     await world.start_pod(space, "old", node)
     await far.granted({"name": far.name})
-    await world.above.create(PODS, pod("new"), namespace=space)
+    await world.tenant_client.create(PODS, pod("new"), namespace=space)
     await eventually(lambda: far.twin(space, "new"))
     await world.idle()
     assert await world.has_twin(PODS, space, "old")
@@ -331,7 +334,7 @@ async def test_where_no_node_is_found_the_next_cluster_is_tried(far: TargetWorld
     await world.super_node()
     await far.granted({"name": "home", "weight": 1000}, {"name": far.name, "weight": 1})
     space = await world.namespace()
-    await world.above.create(PODS, pod("web"), namespace=space)
+    await world.tenant_client.create(PODS, pod("web"), namespace=space)
     await eventually(lambda: world.twin(PODS, space, "web"))
     since = world.mark("super")
     condition = {
@@ -350,7 +353,7 @@ async def test_where_no_node_is_found_the_next_cluster_is_tried(far: TargetWorld
     assert len(deleted) == 1
     await far.start_pod(space, "web")
     seen = await eventually(
-        lambda: world.above.get(PODS, "web", namespace=space),
+        lambda: world.tenant_client.get(PODS, "web", namespace=space),
         until=lambda found: found["status"]["phase"] == "Running",
     )
     assert seen["spec"]["nodeName"] == far.node
@@ -380,13 +383,13 @@ async def test_a_grant_for_the_elected_takes_no_others(far: TargetWorld):
     elected = pod("elected")
     elected["metadata"]["annotations"] = {"multicluster.admiralty.io/elect": ""}
     for body in (elected, pod("other")):
-        await world.above.create(PODS, body, namespace=space)
+        await world.tenant_client.create(PODS, body, namespace=space)
 
     said = f"0/1 clusters are available: {far.name} accepts only pods with the annotation"
     for name in ("elected", "other"):
         await eventually(lambda name=name: why(world, space, name), until=lambda text: said in text)
     enabled = {"metadata": {"labels": {"multicluster-scheduler": "enabled"}}}
-    await world.above.patch(NAMESPACES, space, enabled)
+    await world.tenant_client.patch(NAMESPACES, space, enabled)
     await eventually(lambda: far.twin(space, "elected"))
     assert not await far.has_twin(space, "other")
 
@@ -403,10 +406,10 @@ async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
     await far.granted()
     space = await world.namespace()
     for name in ("stays", "goes"):
-        await world.above.create(PODS, pod(name, nodeSelector=THERE), namespace=space)
+        await world.tenant_client.create(PODS, pod(name, nodeSelector=THERE), namespace=space)
         await far.start_pod(space, name)
         await eventually(
-            lambda name=name: world.above.get(PODS, name, namespace=space),
+            lambda name=name: world.tenant_client.get(PODS, name, namespace=space),
             until=lambda found: condition(found, "Ready") == "True",
         )
     await world.idle()
@@ -414,30 +417,30 @@ async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
     far.plane.pause_apiserver()
     try:
         await eventually(
-            lambda: world.above.get(NODES, far.node),
+            lambda: world.tenant_client.get(NODES, far.node),
             until=lambda found: condition(found, "Ready") == "Unknown",
         )
-        node = await world.above.get(NODES, far.node)
+        node = await world.tenant_client.get(NODES, far.node)
         assert "node.kubernetes.io/unreachable" in [t["key"] for t in node["spec"]["taints"]]
         await eventually(
-            lambda: world.above.get(PODS, "stays", namespace=space),
+            lambda: world.tenant_client.get(PODS, "stays", namespace=space),
             until=lambda found: condition(found, "Ready") == "False",
         )
-        await world.above.delete(PODS, "goes", namespace=space)
-        await world.above.create(PODS, pod("here"), namespace=space)
+        await world.tenant_client.delete(PODS, "goes", namespace=space)
+        await world.tenant_client.create(PODS, pod("here"), namespace=space)
         await eventually(lambda: world.twin(PODS, space, "here"))
         assert not await _is_gone(world, space, "goes")
     finally:
         far.plane.resume_apiserver()
     await eventually(
-        lambda: world.above.get(NODES, far.node),
+        lambda: world.tenant_client.get(NODES, far.node),
         until=lambda found: condition(found, "Ready") == "True",
         within=60,
     )
     await far.remove_pod(space, "goes")
     await eventually(lambda: _is_gone(world, space, "goes"))
     await eventually(
-        lambda: world.above.get(PODS, "stays", namespace=space),
+        lambda: world.tenant_client.get(PODS, "stays", namespace=space),
         until=lambda found: condition(found, "Ready") == "True",
     )
     deleted = [path for verb, path in writes_there(far, since) if verb == "delete"]

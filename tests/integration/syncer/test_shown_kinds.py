@@ -66,7 +66,7 @@ class MirrorLifecycle:
 
     async def shown(self) -> Object:
         """Return what the tenant sees."""
-        return await self.world.above.get(self.sample.resource, self.name)
+        return await self.world.tenant_client.get(self.sample.resource, self.name)
 
     async def is_seen(self, patch: Object, *, unlike: str = "") -> Object:
         """Wait until the tenant sees an object as a merge patch leaves it."""
@@ -79,7 +79,7 @@ class MirrorLifecycle:
     async def change(self, patch: Object) -> None:
         """Have somebody change the super cluster's object."""
         if patch:
-            await self.world.below.patch(self.sample.resource, self.name, patch)
+            await self.world.super_client.patch(self.sample.resource, self.name, patch)
 
     async def change_seen(self, patch: Object) -> None:
         """The same, and wait until the tenant sees it."""
@@ -99,7 +99,7 @@ class MirrorLifecycle:
         if self.sample.resource.kind == "PersistentVolume":
             await force(self.world, self.name)
         else:
-            await self.world.above.delete(self.sample.resource, self.name)
+            await self.world.tenant_client.delete(self.sample.resource, self.name)
 
     def verbs(self, since: AuditMark) -> list[str]:
         """Return the syncer's writes in the tenant that took effect."""
@@ -124,7 +124,7 @@ class MirrorLifecycle:
 @pytest.fixture
 async def open_world(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
     """A world whose tenant sees every class and every node; both sides serve all kinds."""
-    for client in (world.below, world.above):
+    for client in (world.super_client, world.tenant_client):
         await serve(client)
     async with policed(world, structs.replace(EVERYTHING, nodes=NodesSpec(expose="all"))):
         yield world
@@ -150,7 +150,7 @@ async def test_life(open_world: SyncerWorld, kind: str):
         if sample.edit:
             before = await life.shown()
             async with life.costing(costs.edit):
-                await world.above.patch(sample.resource, life.name, sample.edit)
+                await world.tenant_client.patch(sample.resource, life.name, sample.edit)
                 await eventually(
                     life.shown,
                     until=lambda body: (
@@ -160,7 +160,7 @@ async def test_life(open_world: SyncerWorld, kind: str):
         if kind in MIRRORED:
             async with life.costing(("update",)):
                 lost = {"metadata": {"labels": {wellknown.MIRRORED: None}}}
-                await world.above.patch(sample.resource, life.name, lost)
+                await world.tenant_client.patch(sample.resource, life.name, lost)
                 await life.is_seen({"metadata": {"labels": {wellknown.MIRRORED: "true"}}})
         async with life.costing(costs.back):
             await life.delete()
@@ -200,42 +200,47 @@ async def test_life_of_an_event(world: SyncerWorld):
     """It is told, told again as it grows, and neither taken back nor repeated."""
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
-        await world.above.create(PODS, pod("web"), namespace=space)
+        await world.tenant_client.create(PODS, pod("web"), namespace=space)
         await world.start_pod(space, "web", node)
         twin = await world.twin(PODS, space, "web")
-        below = twin["metadata"]["namespace"]
-        about = {"kind": "Pod", "namespace": below, "name": "web", "uid": twin["metadata"]["uid"]}
+        super_space = twin["metadata"]["namespace"]
+        about = {
+            "kind": "Pod",
+            "namespace": super_space,
+            "name": "web",
+            "uid": twin["metadata"]["uid"],
+        }
         event = {
-            "metadata": {"name": "web.1", "namespace": below},
+            "metadata": {"name": "web.1", "namespace": super_space},
             "involvedObject": {"apiVersion": "v1", **about},
             "reason": "BackOff",
-            "message": f"{below}/web waits",
+            "message": f"{super_space}/web waits",
             "type": "Warning",
             "count": 1,
         }
         since = world.mark("tenant")
-        await world.below.create(EVENTS, event)
+        await world.super_client.create(EVENTS, event)
 
         async def told(count: int) -> Object:
             return await eventually(
-                lambda: world.above.get(EVENTS, "web.1", namespace=space),
+                lambda: world.tenant_client.get(EVENTS, "web.1", namespace=space),
                 until=lambda found: found["count"] == count,
             )
 
         assert (await told(1))["message"] == f"{space}/web waits"
-        await world.below.patch(EVENTS, "web.1", {"count": 2}, namespace=below)
+        await world.super_client.patch(EVENTS, "web.1", {"count": 2}, namespace=super_space)
         await told(2)
         edit = {"message": "mine"}
-        await world.above.patch(EVENTS, "web.1", edit, namespace=space)
+        await world.tenant_client.patch(EVENTS, "web.1", edit, namespace=space)
         await asyncio.sleep(0.2)
         await world.idle()
-    await world.below.patch(EVENTS, "web.1", {"count": 3}, namespace=below)
+    await world.super_client.patch(EVENTS, "web.1", {"count": 3}, namespace=super_space)
     async with world.syncer():
         await asyncio.sleep(0.2)
         await world.idle()
-        await world.below.patch(EVENTS, "web.1", {"count": 4}, namespace=below)
+        await world.super_client.patch(EVENTS, "web.1", {"count": 4}, namespace=super_space)
         await told(4)
-        await world.below.delete(EVENTS, "web.1", namespace=below)
+        await world.super_client.delete(EVENTS, "web.1", namespace=super_space)
         await asyncio.sleep(0.2)
         await world.idle()
     assert await told(4)

@@ -21,8 +21,8 @@ pytestmark = needs_address
 
 async def make_agent(far: TargetWorld, name: str, address: str) -> None:  # noqa: F811
     """Have a pod as vc-manager's Deployment makes it, ready."""
-    below = far.world.below
-    registered = await below.get(SUPER_CLUSTERS, far.name)
+    super_client = far.world.super_client
+    registered = await super_client.get(SUPER_CLUSTERS, far.name)
     body = pod(name)
     body["metadata"]["labels"] = {
         "app.kubernetes.io/name": wellknown.TARGET_AGENT,
@@ -30,14 +30,14 @@ async def make_agent(far: TargetWorld, name: str, address: str) -> None:  # noqa
         wellknown.TARGET: far.name,
     }
     body["spec"]["serviceAccountName"] = "default"
-    await eventually(lambda: below.create(PODS, body, namespace=HOME))
+    await eventually(lambda: super_client.create(PODS, body, namespace=HOME))
     status = {
         "phase": "Running",
         "podIP": address,
         "podIPs": [{"ip": address}],
         "conditions": [{"type": "Ready", "status": "True"}],
     }
-    await below.patch(PODS, name, {"status": status}, namespace=HOME, subresource="status")
+    await super_client.patch(PODS, name, {"status": status}, namespace=HOME, subresource="status")
 
 
 async def test_the_node_of_a_target_leads_to_its_agent(far: TargetWorld):  # noqa: F811
@@ -45,7 +45,7 @@ async def test_the_node_of_a_target_leads_to_its_agent(far: TargetWorld):  # noq
     await far.granted()
 
     async def addresses() -> list[tuple[str, str]]:
-        node = await far.world.above.get(NODES, far.node)
+        node = await far.world.tenant_client.get(NODES, far.node)
         return [(a["type"], a["address"]) for a in node["status"].get("addresses") or ()]
 
     assert await addresses() == []
@@ -54,13 +54,13 @@ async def test_the_node_of_a_target_leads_to_its_agent(far: TargetWorld):  # noq
     await eventually(
         addresses, until=lambda found: found == [(wellknown.AGENT_ADDRESS, "10.73.1.1")]
     )
-    node = await far.world.above.get(NODES, far.node)
+    node = await far.world.tenant_client.get(NODES, far.node)
     assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == wellknown.AGENT_PORT
     await make_agent(far, two, "10.73.1.2")
-    below = far.world.below
-    await below.delete(PODS, one, namespace=HOME, grace_seconds=0)
+    super_client = far.world.super_client
+    await super_client.delete(PODS, one, namespace=HOME, grace_seconds=0)
     await eventually(
         addresses, until=lambda found: found == [(wellknown.AGENT_ADDRESS, "10.73.1.2")]
     )
-    await below.delete(PODS, two, namespace=HOME, grace_seconds=0)
+    await super_client.delete(PODS, two, namespace=HOME, grace_seconds=0)
     await eventually(addresses, until=lambda found: found == [])

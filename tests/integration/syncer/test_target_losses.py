@@ -74,7 +74,7 @@ def replica_set(name: str, **spec: Any) -> Object:
 
 async def pods_of(far: TargetWorld, space: str) -> list[Object]:
     """Return the tenant's pods that are not going."""
-    found = (await far.world.above.list(PODS, namespace=space))["items"]
+    found = (await far.world.tenant_client.list(PODS, namespace=space))["items"]
     return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
 
@@ -87,7 +87,7 @@ async def one_runs(far: TargetWorld, space: str, *, not_uid: str = "") -> Object
     name = next(e["metadata"]["name"] for e in found if e["metadata"]["uid"] != not_uid)
     await far.start_pod(space, name)
     return await eventually(
-        lambda: far.world.above.get(PODS, name, namespace=space),
+        lambda: far.world.tenant_client.get(PODS, name, namespace=space),
         until=lambda body: condition(body, "Ready") == "True",
     )
 
@@ -98,17 +98,21 @@ async def test_an_eviction_there_takes_the_pod_with_its_reason_and_another_is_ma
     """A0-22: what goes there goes in the tenant, in the words of the eviction."""
     await far.granted({"name": far.name})
     world, space = far.world, await far.world.namespace()
-    await world.above.create(REPLICA_SETS, replica_set("web"), namespace=space)
+    await world.tenant_client.create(REPLICA_SETS, replica_set("web"), namespace=space)
     first = await one_runs(far, space)
-    name, below = first["metadata"]["name"], world.super_namespace(space)
+    name, super_space = first["metadata"]["name"], world.super_namespace(space)
     evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     conditions = [*running_status(name)["conditions"], evicted]
     await far.there.patch(
-        PODS, name, {"status": {"conditions": conditions}}, namespace=below, subresource="status"
+        PODS,
+        name,
+        {"status": {"conditions": conditions}},
+        namespace=super_space,
+        subresource="status",
     )
-    await far.there.delete(PODS, name, namespace=below, grace_seconds=20)
+    await far.there.delete(PODS, name, namespace=super_space, grace_seconds=20)
     going = await eventually(
-        lambda: world.above.get(PODS, name, namespace=space),
+        lambda: world.tenant_client.get(PODS, name, namespace=space),
         until=lambda body: "deletionTimestamp" in body["metadata"],
     )
     assert going["metadata"]["deletionGracePeriodSeconds"] == 20
@@ -135,13 +139,13 @@ async def test_a_pod_that_a_node_there_evicts_stays_as_it_ended(far: TargetWorld
         subresource="status",
     )
     ended = await eventually(
-        lambda: world.above.get(PODS, "web", namespace=space),
+        lambda: world.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: body["status"]["phase"] == "Failed",
     )
     assert (ended["status"]["reason"], ended["status"]["message"]) == ("Evicted", text)
     assert evicted["reason"] in {each.get("reason") for each in ended["status"]["conditions"]}
     await world.idle()
-    kept = await world.above.get(PODS, "web", namespace=space)
+    kept = await world.tenant_client.get(PODS, "web", namespace=space)
     assert "deletionTimestamp" not in kept["metadata"]
     assert (kept["status"], kept["spec"]["nodeName"]) == (ended["status"], far.node)
     assert await far.has_twin(space, "web")
@@ -153,15 +157,15 @@ async def test_what_a_pod_needs_goes_with_it_and_what_guards_its_namespace_too(f
     world, space = far.world, await far.world.namespace()
     rule = {"podSelector": {}, "policyTypes": ["Ingress"]}
     policy = {"metadata": {"name": "shut"}, "spec": rule}
-    await world.above.create(NETWORK_POLICIES, policy, namespace=space)
+    await world.tenant_client.create(NETWORK_POLICIES, policy, namespace=space)
     secret = {"metadata": {"name": "keys"}, "stringData": {"k": "v"}}
-    await world.above.create(SECRETS, secret, namespace=space)
+    await world.tenant_client.create(SECRETS, secret, namespace=space)
     volume = {"name": "keys", "secret": {"secretName": "keys"}}
-    await world.above.create(
+    await world.tenant_client.create(
         PODS, pod("refers", nodeSelector=THERE, volumes=[volume]), namespace=space
     )
     bare = pod("bare", nodeSelector=THERE, automountServiceAccountToken=False)
-    await world.above.create(PODS, bare, namespace=space)
+    await world.tenant_client.create(PODS, bare, namespace=space)
     twin = await eventually(lambda: far.twin(space, "refers"))
     await eventually(lambda: far.twin(space, "bare"))
     assert (await far.twin(space, "keys", SECRETS))["data"] == {"k": "dg=="}
@@ -169,16 +173,16 @@ async def test_what_a_pod_needs_goes_with_it_and_what_guards_its_namespace_too(f
     assert token.startswith(names.TOKEN_SECRET_PREFIX)
     await far.twin(space, token, SECRETS)
     await far.twin(space, names.SUPER_ROOT_CA, CONFIG_MAPS)
-    below = world.super_namespace(space)
-    there = (await far.there.get(NAMESPACES, below))["metadata"]["labels"]
+    super_space = world.super_namespace(space)
+    there = (await far.there.get(NAMESPACES, super_space))["metadata"]["labels"]
     assert there["pod-security.kubernetes.io/enforce"] == "baseline"
     await eventually(lambda: far.twin(space, "shut", NETWORK_POLICIES))
-    await world.above.delete(PODS, "refers", namespace=space)
+    await world.tenant_client.delete(PODS, "refers", namespace=space)
     await eventually(lambda: is_gone(far, PODS, "refers", space))
     for resource, name in ((SECRETS, "keys"), (SECRETS, token), (CONFIG_MAPS, names.SUPER_ROOT_CA)):
         await eventually(lambda r=resource, n=name: lacks(far, space, n, r))
     await world.idle()
-    assert "deletionTimestamp" not in (await far.there.get(NAMESPACES, below))["metadata"]
+    assert "deletionTimestamp" not in (await far.there.get(NAMESPACES, super_space))["metadata"]
     assert await far.has_twin(space, "bare")
     assert await far.has_twin(space, "shut", NETWORK_POLICIES)
 
@@ -198,19 +202,19 @@ async def test_where_the_quota_is_used_up_the_next_cluster_is_tried(far: TargetW
     await world.super_node()
     await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
     space = await world.namespace()
-    await world.above.create(PODS, pod("first"), namespace=space)
+    await world.tenant_client.create(PODS, pod("first"), namespace=space)
     await eventually(lambda: far.twin(space, "first"))
-    below = world.super_namespace(space)
+    super_space = world.super_namespace(space)
     await far.there.create(
         RESOURCE_QUOTAS,
         {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}},
-        namespace=below,
+        namespace=super_space,
     )
     used = {"hard": {"pods": "1"}, "used": {"pods": "1"}}  # as no controller counts here
     await far.there.patch(
-        RESOURCE_QUOTAS, "q", {"status": used}, namespace=below, subresource="status"
+        RESOURCE_QUOTAS, "q", {"status": used}, namespace=super_space, subresource="status"
     )
-    await world.above.create(PODS, pod("next"), namespace=space)
+    await world.tenant_client.create(PODS, pod("next"), namespace=space)
     await eventually(lambda: world.twin(PODS, space, "next"))
     assert not await far.has_twin(space, "next")
     assert await far.has_twin(space, "first")
@@ -218,7 +222,7 @@ async def test_where_the_quota_is_used_up_the_next_cluster_is_tried(far: TargetW
         e
         for e in far.plane.audit_events()
         if e["verb"] == "create"
-        and e["objectRef"].get("namespace") == below
+        and e["objectRef"].get("namespace") == super_space
         and e["objectRef"]["resource"] == "pods"
         and e.get("responseStatus", {}).get("code") == 403
     ]
@@ -241,17 +245,17 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
     away = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
     tolerations = [{**away, "tolerationSeconds": 2}]
     set_ = replica_set("web", tolerations=tolerations)
-    await world.above.create(REPLICA_SETS, set_, namespace=space)
+    await world.tenant_client.create(REPLICA_SETS, set_, namespace=space)
     first = await one_runs(far, space)
-    below, name = world.super_namespace(space), first["metadata"]["name"]
+    super_space, name = world.super_namespace(space), first["metadata"]["name"]
     stale = await far.twin(space, name)
     await world.idle()
     since, seen = far.plane.audit_mark(), ObservedDoubles()
-    watching = asyncio.create_task(observe((world.below, far.there), below, seen))
+    watching = asyncio.create_task(observe((world.super_client, far.there), super_space, seen))
     far.plane.pause_apiserver()
     try:
         going = await eventually(
-            lambda: world.above.get(PODS, name, namespace=space),
+            lambda: world.tenant_client.get(PODS, name, namespace=space),
             until=lambda body: "deletionTimestamp" in body["metadata"],
         )
         (by,) = [c for c in going["status"]["conditions"] if c["type"] == "DisruptionTarget"]
@@ -266,7 +270,7 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
     await far.remove_pod(space, name)
     await eventually(lambda: is_gone(far, PODS, name, space))
     await eventually(
-        lambda: world.above.get(NODES, far.node),
+        lambda: world.tenant_client.get(NODES, far.node),
         until=lambda body: condition(body, "Ready") == "True",
         within=60,
     )
@@ -293,17 +297,17 @@ async def test_a_pod_with_a_claim_goes_home_or_is_told_why_it_waits(far: TargetW
     await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
     space = await world.namespace()
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    await world.above.create(PODS, pod("without"), namespace=space)
+    await world.tenant_client.create(PODS, pod("without"), namespace=space)
     await eventually(lambda: far.twin(space, "without"))
-    await world.above.create(PODS, pod("with", volumes=[claim]), namespace=space)
+    await world.tenant_client.create(PODS, pod("with", volumes=[claim]), namespace=space)
     seated = await eventually(
-        lambda: world.above.get(PODS, "with", namespace=space),
+        lambda: world.tenant_client.get(PODS, "with", namespace=space),
         until=lambda body: body["metadata"].get("annotations") or {},
     )
     assert str(seated["metadata"]["annotations"]).count("home/") == 1
     await far.grant({"name": far.name})
     await eventually(lambda: set(world.session.connection.grants.granted) == {far.name})
-    await world.above.create(PODS, pod("waits", volumes=[claim]), namespace=space)
+    await world.tenant_client.create(PODS, pod("waits", volumes=[claim]), namespace=space)
     said = f"0/1 clusters are available: {far.name} does not support pods with claims yet."
     await eventually(lambda: why(world, space, "waits"), until=lambda text: text == said)
     assert not await far.has_twin(space, "waits")

@@ -26,12 +26,12 @@ pytestmark = needs_address
 async def test_the_node_that_stands_for_it_says_what_there_is(far: TargetWorld):
     """A0-08."""
     await far.granted()
-    node = await far.world.above.get(NODES, far.node)
+    node = await far.world.tenant_client.get(NODES, far.node)
     labels = node["metadata"]["labels"]
     assert (labels["type"], labels[wellknown.TARGET]) == ("virtual-kubelet", far.name)
     assert (labels["kubernetes.io/role"], labels["node-role.kubernetes.io/agent"]) == ("agent", "")
     ready = await eventually(
-        lambda: far.world.above.get(NODES, far.node),
+        lambda: far.world.tenant_client.get(NODES, far.node),
         until=lambda found: found["status"].get("capacity"),
     )
     assert (ready["status"]["allocatable"]["cpu"], ready["status"]["allocatable"]["pods"]) == (
@@ -42,7 +42,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: TargetWorld):
     (condition,) = ready["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("Ready", "True")
     status = (
-        await far.world.below.get(
+        await far.world.super_client.get(
             VIRTUAL_CLUSTERS, far.world.tenant.name, namespace=far.world.tenant.namespace
         )
     )["status"]
@@ -54,7 +54,7 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_mor
     world = far.world
     await far.granted()
     before = await eventually(
-        lambda: world.above.get(NODES, far.node),
+        lambda: world.tenant_client.get(NODES, far.node),
         until=lambda found: found["status"].get("capacity"),
     )
     await world.idle()
@@ -67,11 +67,11 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_mor
 
     long_ago = [{**before["status"]["conditions"][0], "lastTransitionTime": "2026-01-01T00:00:00Z"}]
     aged = {"status": {"conditions": long_ago}}
-    await world.above.patch(NODES, far.node, aged, subresource="status")
+    await world.tenant_client.patch(NODES, far.node, aged, subresource="status")
     await has_room(far, pods="120")
     try:
         after = await eventually(
-            lambda: world.above.get(NODES, far.node),
+            lambda: world.tenant_client.get(NODES, far.node),
             until=lambda found: found["status"]["capacity"]["pods"] == "120",
         )
     finally:
@@ -89,10 +89,12 @@ async def test_a_zone_that_is_not_all_of_it_any_more_is_taken_off_its_node(far: 
         await far.granted({"name": far.name})
         await far.above_label(zone, "z1")
         own = {"metadata": {"labels": {"disk": "fast"}}}
-        await world.above.patch(NODES, far.node, own)
+        await world.tenant_client.patch(NODES, far.node, own)
         await fars.has_node(far.there, other)
         await far.above_label(zone, None)
-        assert (await world.above.get(NODES, far.node))["metadata"]["labels"]["disk"] == "fast"
+        assert (await world.tenant_client.get(NODES, far.node))["metadata"]["labels"][
+            "disk"
+        ] == "fast"
     finally:
         await far.there.patch(NODES, fars.NODE, {"metadata": {"labels": {zone: None}}})
         with contextlib.suppress(NotFound):

@@ -42,8 +42,8 @@ async def test_a_target_is_followed_and_nothing_is_written_there(far: TargetWorl
     target = await eventually(far.target, within=30)
     assert target.problem == ""
     space = await far.world.namespace()
-    await far.world.above.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, namespace=space)
-    await far.world.above.create(PODS, pod("web"), namespace=space)
+    await far.world.tenant_client.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, namespace=space)
+    await far.world.tenant_client.create(PODS, pod("web"), namespace=space)
     await eventually(lambda: far.world.twin(PODS, space, "web"))
     await fars.has_node(far.there, "seen")
     await eventually(lambda: target.cluster.nodes.get("", "seen"))
@@ -87,7 +87,7 @@ async def test_one_that_is_taken_away_is_left(far: TargetWorld):
     await far.secret()
     await far.declare()
     await eventually(far.target, within=30)
-    await far.world.below.delete(SUPER_CLUSTERS, far.name)
+    await far.world.super_client.delete(SUPER_CLUSTERS, far.name)
     await eventually(lambda: far.name not in far.world.running[-1].targets.targets)
     assert far.world.is_engaged()
 

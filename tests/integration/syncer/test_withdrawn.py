@@ -48,10 +48,10 @@ async def run_pods(far: TargetWorld, *names: str, owner: str = "") -> str:  # no
         body["metadata"]["labels"]["part"] = "all"
         if owner:
             body["metadata"]["ownerReferences"] = [{**OWNER, "uid": owner}]
-        await far.world.above.create(PODS, body, namespace=space)
+        await far.world.tenant_client.create(PODS, body, namespace=space)
         await far.start_pod(space, name)
         await eventually(
-            lambda name=name: far.world.above.get(PODS, name, namespace=space),
+            lambda name=name: far.world.tenant_client.get(PODS, name, namespace=space),
             until=lambda found: condition(found, "Ready") == "True",
         )
     return space
@@ -59,14 +59,14 @@ async def run_pods(far: TargetWorld, *names: str, owner: str = "") -> str:  # no
 
 async def said(far: TargetWorld, kind: str) -> Any:  # noqa: F811
     """Return a condition of the SuperCluster."""
-    body = await far.world.below.get(SUPER_CLUSTERS, far.name)
+    body = await far.world.super_client.get(SUPER_CLUSTERS, far.name)
     return conditions.find_condition((body.get("status") or {}).get("conditions"), kind)
 
 
 async def listed(far: TargetWorld) -> Object:  # noqa: F811
     """Return what the VirtualCluster's status says of it, empty when nothing."""
     tenant_of = far.world.tenant
-    body = await far.world.below.get(
+    body = await far.world.super_client.get(
         VIRTUAL_CLUSTERS, tenant_of.name, namespace=tenant_of.namespace
     )
     found = (body.get("status") or {}).get("targets") or []
@@ -75,7 +75,7 @@ async def listed(far: TargetWorld) -> Object:  # noqa: F811
 
 async def is_gone(far: TargetWorld, resource: Any, name: str, namespace: str = "") -> bool:  # noqa: F811
     try:
-        await far.world.above.get(resource, name, namespace=namespace)
+        await far.world.tenant_client.get(resource, name, namespace=namespace)
     except NotFound:
         return True
     return False
@@ -87,33 +87,35 @@ async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far
     names = [f"p{number}" for number in range(MIN_MISSING_PODS)]
     space = await run_pods(far, *names)
     await eventually(lambda: said(far, "Followed"), until=lambda c: c and c["status"] == "True")
-    await far.world.below.delete(SECRETS, far.name, namespace=HOME)
+    await far.world.super_client.delete(SECRETS, far.name, namespace=HOME)
     await eventually(lambda: far.target() is None)
-    below = far.world.super_namespace(space)
+    super_space = far.world.super_namespace(space)
     for name in names:
-        await far.there.delete(PODS, name, namespace=below, grace_seconds=0)
+        await far.there.delete(PODS, name, namespace=super_space, grace_seconds=0)
     await far.secret()
     held = await eventually(
         lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "True", within=60
     )
     assert f"{MIN_MISSING_PODS} of the {MIN_MISSING_PODS} pods" in held["message"]
-    await far.world.above.delete(PODS, "p1", namespace=space)
+    await far.world.tenant_client.delete(PODS, "p1", namespace=space)
     await far.world.idle()
     for name in names:
-        found = await far.world.above.get(PODS, name, namespace=space)
+        found = await far.world.tenant_client.get(PODS, name, namespace=space)
         assert found["status"]["phase"] == "Running", "nothing is concluded"
-    losses = (await far.world.below.get(SUPER_CLUSTERS, far.name))["status"]["losses"]
+    losses = (await far.world.super_client.get(SUPER_CLUSTERS, far.name))["status"]["losses"]
     assert (losses["missing"], losses["total"]) == (MIN_MISSING_PODS, MIN_MISSING_PODS)
     word = {wellknown.CONFIRM_LOSSES: losses["state"]}
-    await far.world.below.patch(SUPER_CLUSTERS, far.name, {"metadata": {"annotations": word}})
+    await far.world.super_client.patch(
+        SUPER_CLUSTERS, far.name, {"metadata": {"annotations": word}}
+    )
     await eventually(
-        lambda: far.world.above.get(PODS, "p0", namespace=space),
+        lambda: far.world.tenant_client.get(PODS, "p0", namespace=space),
         until=lambda found: found["status"]["phase"] == "Failed",
         within=60,
     )
     await eventually(lambda: is_gone(far, PODS, "p1", space), within=60)
     await eventually(lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "False")
-    body = await far.world.below.get(SUPER_CLUSTERS, far.name)
+    body = await far.world.super_client.get(SUPER_CLUSTERS, far.name)
     assert wellknown.CONFIRM_LOSSES not in (body["metadata"].get("annotations") or {}), "used up"
     assert "losses" not in body["status"]
 
@@ -128,7 +130,7 @@ async def test_its_node_has_a_lease_that_ends_with_its_answers(
     await far.granted()
 
     async def renewed() -> str:
-        lease = await far.world.above.get(LEASES, far.node, namespace="kube-node-lease")
+        lease = await far.world.tenant_client.get(LEASES, far.node, namespace="kube-node-lease")
         return str(lease["spec"]["renewTime"])
 
     first = await eventually(renewed)
@@ -166,7 +168,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
         "metadata": {"name": "all"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"part": "all"}}},
     }
-    made = await world.above.create(POD_DISRUPTION_BUDGETS, budget, namespace=space)
+    made = await world.tenant_client.create(POD_DISRUPTION_BUDGETS, budget, namespace=space)
     counted = {
         "observedGeneration": made["metadata"]["generation"],
         "disruptionsAllowed": 0,
@@ -176,7 +178,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     }
 
     async def allow(number: int) -> None:
-        await world.above.patch(
+        await world.tenant_client.patch(
             POD_DISRUPTION_BUDGETS,
             "all",
             {"status": {**counted, "disruptionsAllowed": number}},
@@ -189,7 +191,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     await far.grant({"name": "home"})
     await eventually(lambda: listed(far), until=lambda t: t.get("phase") == "Draining")
     node = await eventually(
-        lambda: world.above.get(NODES, far.node),
+        lambda: world.tenant_client.get(NODES, far.node),
         until=lambda found: found["spec"].get("unschedulable"),
     )
     assert node["metadata"]["annotations"][wellknown.CORDONED] == "true"
@@ -202,7 +204,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
         lambda: world.events(bare),
         until=lambda es: [e["reason"] for e in es] == [drain.TARGET_WITHDRAWN],
     )
-    found = await world.above.get(PODS, "owned", namespace=space)
+    found = await world.tenant_client.get(PODS, "owned", namespace=space)
     assert "deletionTimestamp" not in found["metadata"]
     await allow(1)
     await far.remove_pod(space, "owned")
@@ -210,7 +212,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     await eventually(lambda: listed(far), until=lambda t: t.get("pods") == 1)
     assert not await is_gone(far, PODS, "bare", bare)
     assert not await is_gone(far, NODES, far.node)
-    await world.above.delete(PODS, "bare", namespace=bare)
+    await world.tenant_client.delete(PODS, "bare", namespace=bare)
     await far.remove_pod(bare, "bare")
     await eventually(lambda: is_gone(far, NODES, far.node), within=30)
     await eventually(lambda: listed(far), until=lambda t: t == {}, within=30)
@@ -225,13 +227,13 @@ async def test_a_service_with_pods_in_two_clusters_says_so_once(far: TargetWorld
         "metadata": {"name": "s"},
         "spec": {"selector": {"part": "all"}, "ports": [{"port": 80}]},
     }
-    await world.above.create(SERVICES, service, namespace=space)
+    await world.tenant_client.create(SERVICES, service, namespace=space)
     await eventually(lambda: world.twin(SERVICES, space, "s"))
     for name in ("here", "here-too"):
         body = pod(name)
         body["metadata"]["labels"]["part"] = "all"
         body["metadata"]["annotations"] = {wellknown.ASSIGNED_CLUSTER: "home/0"}
-        await world.above.create(PODS, body, namespace=space)
+        await world.tenant_client.create(PODS, body, namespace=space)
         await eventually(lambda name=name: world.twin(PODS, space, name))
         await world.start_pod(space, name, node)
     await world.idle()

@@ -69,9 +69,9 @@ class SyncerWorld:
     super_plane: LocalControlPlane
     tenant_plane: LocalControlPlane
     tenant: Tenant
-    below: Client
+    super_client: Client
     """The super cluster's administrator."""
-    above: Client
+    tenant_client: Client
     """The tenant's administrator."""
     others: frozenset[str]
     """Namespaces and nodes, on either side, that are not this test's."""
@@ -95,7 +95,9 @@ class SyncerWorld:
 
     async def twin(self, resource: Resource, namespace: str, name: str) -> Object:
         """Return the super object of a tenant object; raises NotFound."""
-        return await self.below.get(resource, name, namespace=self.super_namespace(namespace))
+        return await self.super_client.get(
+            resource, name, namespace=self.super_namespace(namespace)
+        )
 
     async def has_twin(self, resource: Resource, namespace: str, name: str) -> bool:
         """Tell whether there is a super object of that name."""
@@ -107,14 +109,14 @@ class SyncerWorld:
 
     async def events(self, namespace: str) -> list[Object]:
         """Return the syncer's Events of a tenant namespace; an API server tells its own."""
-        found = (await self.above.list(EVENTS, namespace=namespace))["items"]
+        found = (await self.tenant_client.list(EVENTS, namespace=namespace))["items"]
         return [event for event in found if event.get("reportingComponent") == wellknown.SYNCER]
 
     async def namespace(self, name: str = "") -> str:
         """Make a tenant namespace and wait until it can be used on both sides."""
         name = name or fresh_name("n")
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        await self.above.create(NAMESPACES, body)
+        await self.tenant_client.create(NAMESPACES, body)
         if self.running:
             await self.settled_namespace(name)
         return name
@@ -123,8 +125,12 @@ class SyncerWorld:
         """Wait until a namespace is below, and what controllers put into it is on both sides."""
         store = self.running[-1].home.stores["ServiceAccount"]
         await eventually(lambda: store.list(self.super_namespace(name)))
-        await eventually(lambda: self.above.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=name))
-        await eventually(lambda: self.above.get(SERVICE_ACCOUNTS, "default", namespace=name))
+        await eventually(
+            lambda: self.tenant_client.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=name)
+        )
+        await eventually(
+            lambda: self.tenant_client.get(SERVICE_ACCOUNTS, "default", namespace=name)
+        )
         await eventually(lambda: self.twin(SERVICE_ACCOUNTS, name, "default"))
 
     # What a scheduler and a kubelet do below.
@@ -132,7 +138,7 @@ class SyncerWorld:
     async def super_node(self, name: str = "") -> str:
         """Register a node below."""
         name = name or fresh_name("node")
-        await self.below.create(
+        await self.super_client.create(
             NODES,
             {
                 "apiVersion": "v1",
@@ -181,23 +187,23 @@ class SyncerWorld:
 
     async def schedule(self, namespace: str, name: str, node: str) -> None:
         """Bind a super pod."""
-        below = self.super_namespace(namespace)
-        await self.below.create(
+        super_space = self.super_namespace(namespace)
+        await self.super_client.create(
             PODS,
             {
                 "apiVersion": "v1",
                 "kind": "Binding",
-                "metadata": {"name": name, "namespace": below},
+                "metadata": {"name": name, "namespace": super_space},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node},
             },
-            namespace=below,
+            namespace=super_space,
             name=name,
             subresource="binding",
         )
 
     async def report(self, namespace: str, name: str, **status: Any) -> None:
         """Write a super pod's status as its kubelet does."""
-        await self.below.patch(
+        await self.super_client.patch(
             PODS,
             name,
             {"status": status},
@@ -211,18 +217,18 @@ class SyncerWorld:
         await self.schedule(namespace, name, node)
         await self.report(namespace, name, **running_status(name))
         await eventually(
-            lambda: self.above.get(PODS, name, namespace=namespace),
+            lambda: self.tenant_client.get(PODS, name, namespace=namespace),
             until=lambda pod: pod["status"]["phase"] == "Running" and pod["spec"].get("nodeName"),
         )
 
     async def remove_pod(self, namespace: str, name: str) -> None:
         """Let a super pod that is being deleted go, as its kubelet does."""
-        below = self.super_namespace(namespace)
+        super_space = self.super_namespace(namespace)
         await eventually(
-            lambda: self.below.get(PODS, name, namespace=below),
+            lambda: self.super_client.get(PODS, name, namespace=super_space),
             until=lambda pod: "deletionTimestamp" in pod["metadata"],
         )
-        await self.below.delete(PODS, name, namespace=below, grace_seconds=0)
+        await self.super_client.delete(PODS, name, namespace=super_space, grace_seconds=0)
 
     # What the syncer did.
 
@@ -264,7 +270,7 @@ class SyncerWorld:
 
     async def condition(self, kind: str) -> Object | None:
         """Return a condition of the VirtualCluster."""
-        body = await self.below.get(
+        body = await self.super_client.get(
             VIRTUAL_CLUSTERS, self.tenant.name, namespace=self.tenant.namespace
         )
         found = conditions.find_condition((body.get("status") or {}).get("conditions"), kind)
@@ -294,11 +300,13 @@ class SyncerWorld:
                 await asyncio.wait_for(task, 20)
 
 
-async def names_of_others(below: Client, above: Client, tenant: Tenant) -> frozenset[str]:
+async def names_of_others(
+    super_client: Client, tenant_client: Client, tenant: Tenant
+) -> frozenset[str]:
     """Return the namespaces and nodes of earlier tests."""
     found = {
         item["metadata"]["name"]
-        for client in (below, above)
+        for client in (super_client, tenant_client)
         for resource in (NAMESPACES, NODES)
         for item in (await client.list(resource, metadata_only=True))["items"] or ()
     }
@@ -335,17 +343,17 @@ async def policed(world: SyncerWorld, policy: TenantPolicySpec) -> AsyncIterator
     }
 
     async def bind(ref: Object | None) -> None:
-        await world.below.patch(
+        await world.super_client.patch(
             VIRTUAL_CLUSTERS,
             tenant.name,
             {"spec": {"policyRef": ref}},
             namespace=tenant.namespace,
         )
 
-    await world.below.create(TENANT_POLICIES, body, validation="Strict")
+    await world.super_client.create(TENANT_POLICIES, body, validation="Strict")
     await bind({"name": name})
     try:
         yield
     finally:
         await bind(None)
-        await world.below.delete(TENANT_POLICIES, name)
+        await world.super_client.delete(TENANT_POLICIES, name)
