@@ -26,9 +26,9 @@ from typing import Any
 from kubeio import Object, errors
 from tenancy import wellknown
 from tenancy.resources import NETWORK_POLICIES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import begin_super, own_world, super_plane_of
 from tests.integration.syncer.hostile_servers import EndlessScript, hostile
 from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.planes import begin_super, own_world, super_plane_of
 from tests.integration.syncer.rights import grant_lease
 from tests.integration.syncer.world import SYNCER, SyncerWorld
 from tests.support.processes import ProgramProcess, free_port

@@ -1,6 +1,6 @@
 """The whole syncer between a tenant and two super clusters, all of them in memory.
 
-What real servers do that these do not is in `tests/integration/syncer/test_withdrawn.py`.
+What real servers do that these do not is in `tests/integration/syncer/test_withdrawn_grants.py`.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from tests.chaos.processes.judge import AuditLogTail
 from tests.chaos.processes.kubelet import DrillKubelet
 from tests.chaos.processes.sides import DrillTenant
 from tests.chaos.processes.tasks import ended
-from tests.integration.syncer.far import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.objects import pod
+from tests.integration.syncer.target_world import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.world import SYNCER
 from tests.support.doubles import ObservedDoubles, observe
 from tests.support.grants import grant_target
@@ -62,14 +62,14 @@ _SPACE = "default"
 class OutageTarget:
     """The target, and the tenant that is granted it beside home."""
 
-    far: TargetWorld
+    target_world: TargetWorld
     tenant: DrillTenant
     owners: dict[str, str] = field(default_factory=dict)
     """By UID of each twin ever seen there: the UID that it records."""
 
     def __post_init__(self) -> None:
         """Judge what the syncer deletes there from the beginning."""
-        self._audit = AuditLogTail(self.far.plane.audit_log, SYNCER)
+        self._audit = AuditLogTail(self.target_world.plane.audit_log, SYNCER)
 
     @property
     def super_space(self) -> str:
@@ -90,13 +90,13 @@ class OutageTarget:
                 continue
             told = ((event.get("requestObject") or {}).get("preconditions") or {}).get("uid", "")
             if self.owners.get(told, told) not in self.tenant.asked:
-                title = f"Pod {event['objectRef']['name']} in {self.far.name}"
+                title = f"Pod {event['objectRef']['name']} in {self.target_world.name}"
                 found.append(Violation("wrong delete", f"{title}: nobody asked for it"))
         return found
 
-    async def there(self) -> dict[str, str]:
+    async def list_twin_uids(self) -> dict[str, str]:
         """Return the UIDs of the twins in the target, by name."""
-        found = await self.far.there.list(PODS, namespace=self.super_space)
+        found = await self.target_world.target_client.list(PODS, namespace=self.super_space)
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found["items"] or ()}
 
 
@@ -112,13 +112,15 @@ async def join(stage: DrillStage, stack: AsyncExitStack) -> OutageTarget:
     world = SimpleNamespace(
         super_client=stage.below, tenant_client=tenant.client, tenant=tenant.tenant
     )
-    far = TargetWorld(world=cast(Any, world), plane=plane, there=there, name="c2")
-    found = OutageTarget(far=far, tenant=tenant)
+    target_world = TargetWorld(world=cast(Any, world), plane=plane, target_client=there, name="c2")
+    found = OutageTarget(target_world=target_world, tenant=tenant)
     background = await stack.enter_async_context(ended())
     background.create_task(DrillKubelet(there, (NODE,)).run())
     background.create_task(KindWatch(there, PODS, found.heard).run())
     # So much that nothing goes there unasked.
-    await far.granted({"name": "home", "weight": 1000}, {"name": far.name, "weight": 1})
+    await target_world.granted(
+        {"name": "home", "weight": 1000}, {"name": target_world.name, "weight": 1}
+    )
     return found
 
 
@@ -184,14 +186,14 @@ def is_ready(body: Object) -> bool:
 
 async def target(turn: DrillTurn) -> None:
     """The API server of a target is killed under load, and comes back; home hardly feels it."""
-    target = turn.stage.target
-    assert target is not None
-    load, seen = OutageLoad([target.tenant, *turn.stage.tenants]), ObservedDoubles()
-    clients = turn.stage.below, target.far.there
-    watching = asyncio.create_task(observe(clients, target.super_space, seen))
+    outage_target = turn.stage.outage_target
+    assert outage_target is not None
+    load, seen = OutageLoad([outage_target.tenant, *turn.stage.tenants]), ObservedDoubles()
+    clients = turn.stage.below, outage_target.target_world.target_client
+    watching = asyncio.create_task(observe(clients, outage_target.super_space, seen))
     try:
         async with load.watched():
-            await _die_and_return(turn, target, load)
+            await _die_and_return(turn, outage_target, load)
     finally:
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -201,11 +203,11 @@ async def target(turn: DrillTurn) -> None:
     ]
     if seen.rounds < ROUNDS:
         turn.findings.append(Violation("unseen", f"both were looked at {seen.rounds} times only"))
-    turn.findings += target.wrong_deletes()
+    turn.findings += outage_target.wrong_deletes()
 
 
-async def _die_and_return(turn: DrillTurn, target: OutageTarget, load: OutageLoad) -> None:
-    tenant, far = target.tenant, target.far
+async def _die_and_return(turn: DrillTurn, outage_target: OutageTarget, load: OutageLoad) -> None:
+    tenant, target_world = outage_target.tenant, outage_target.target_world
     staying, leaving, coming = (
         [f"{word}-{turn.number}-{number}" for number in range(count)]
         for word, count in (("stays", STAYING), ("leaves", LEAVING), ("comes", COMING))
@@ -214,28 +216,28 @@ async def _die_and_return(turn: DrillTurn, target: OutageTarget, load: OutageLoa
         await tenant.client.create(PODS, pod(name, nodeSelector=THERE), namespace=_SPACE)
     if not await turn.until(lambda: _are_ready(tenant, (*staying, *leaving)), "they run there"):
         return
-    twins = await target.there()
+    twins = await outage_target.list_twin_uids()
     before = await load.felt(turn, FELT_SECONDS)
 
     loop = asyncio.get_running_loop()
     killed = loop.time()
-    far.plane.kill_apiserver()
+    target_world.plane.kill_apiserver()
     async with asyncio.TaskGroup() as group:
-        touching = group.create_task(_touched(turn, target, leaving, coming, killed))
+        touching = group.create_task(_touched(turn, outage_target, leaving, coming, killed))
         meanwhile = await load.felt(turn, turn.seconds)
-    await far.plane.start()
+    await target_world.plane.start()
 
     back = loop.time()
     await turn.until(
-        lambda: _is_in_step(target, staying, leaving, coming),
+        lambda: _is_in_step(outage_target, staying, leaving, coming),
         "in step again",
         turn.stage.calm_seconds,
     )
     took = loop.time() - back
     after = await load.felt(turn, FELT_SECONDS)
-    now = await target.there()
+    now = await outage_target.list_twin_uids()
     turn.findings += [
-        Violation("double run", f"{name} in {far.name} was made anew")
+        Violation("double run", f"{name} in {target_world.name} was made anew")
         for name in staying
         if now.get(name) != twins[name]
     ]
@@ -243,7 +245,7 @@ async def _die_and_return(turn: DrillTurn, target: OutageTarget, load: OutageLoa
         await tenant.delete(PODS, _SPACE, name)
 
     async def is_empty() -> bool:
-        return not await target.there()
+        return not await outage_target.list_twin_uids()
 
     await turn.until(is_empty, "all have ended there")
     p99 = [_get_p99(each) for each in (before, meanwhile, after)]
@@ -251,7 +253,7 @@ async def _die_and_return(turn: DrillTurn, target: OutageTarget, load: OutageLoa
     turn.findings += slower(turn.ratio, p99)
     noticed = touching.result()
     turn.told = (
-        f"{far.name} away for {turn.seconds:.0f} s: elsewhere p99 {p99[0]:.0f} ms before,"
+        f"{target_world.name} away for {turn.seconds:.0f} s: elsewhere p99 {p99[0]:.0f} ms before,"
         f" {p99[1]:.0f} meanwhile ({turn.ratio:.2f}), {p99[2]:.0f} after, of"
         f" {len(before)}, {len(meanwhile)} and {len(after)} pods; "
         + ("" if noticed is None else f"its node not ready {noticed:.1f} s after the kill; ")
@@ -281,7 +283,7 @@ def slower(found: float, p99: Sequence[float]) -> list[Violation]:
 
 async def _touched(
     turn: DrillTurn,
-    target: OutageTarget,
+    outage_target: OutageTarget,
     leaving: Sequence[str],
     coming: Sequence[str],
     killed: float,
@@ -290,7 +292,7 @@ async def _touched(
 
     Returns how long after the kill that was, None when the outage is too short to see it.
     """
-    tenant = target.tenant
+    tenant = outage_target.tenant
     await asyncio.sleep(min(2.0, turn.seconds / 4))
     for name in leaving:
         await tenant.delete(PODS, _SPACE, name)
@@ -298,13 +300,13 @@ async def _touched(
         await tenant.client.create(PODS, pod(name, nodeSelector=THERE), namespace=_SPACE)
 
     async def is_said() -> bool:
-        return not is_ready(await tenant.client.get(NODES, target.far.node))
+        return not is_ready(await tenant.client.get(NODES, outage_target.target_world.node))
 
     if turn.seconds < NOTICED_SECONDS:
         return None
     loop = asyncio.get_running_loop()
     left = killed + NOTICED_SECONDS - loop.time()
-    if not await turn.until(is_said, f"{target.far.node} is not ready", left):
+    if not await turn.until(is_said, f"{outage_target.target_world.node} is not ready", left):
         return None
     return loop.time() - killed
 
@@ -316,13 +318,18 @@ async def _are_ready(tenant: DrillTenant, names: Sequence[str]) -> bool:
 
 
 async def _is_in_step(
-    target: OutageTarget, staying: Sequence[str], leaving: Sequence[str], coming: Sequence[str]
+    outage_target: OutageTarget,
+    staying: Sequence[str],
+    leaving: Sequence[str],
+    coming: Sequence[str],
 ) -> bool:
     """Tell whether what was deleted is gone, what was made runs, and the node is ready."""
     try:
-        there = set(await target.there())
-        node = await target.tenant.client.get(NODES, target.far.node)
+        there = set(await outage_target.list_twin_uids())
+        node = await outage_target.tenant.client.get(NODES, outage_target.target_world.node)
     except (NotFound, KubeError):
         return False
     is_there = {*staying, *coming} <= there and not there & set(leaving)
-    return is_there and is_ready(node) and await _are_ready(target.tenant, (*staying, *coming))
+    return (
+        is_there and is_ready(node) and await _are_ready(outage_target.tenant, (*staying, *coming))
+    )

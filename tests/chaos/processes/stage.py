@@ -88,7 +88,7 @@ class DrillStage:
     followings: list[KindWatch] = field(default_factory=list)
     last_seen: list[Violation] = field(default_factory=list)
     """What took longest to be as it must be."""
-    outpost: OutageTarget | None = None
+    outage_target: OutageTarget | None = None
     """The second cluster, where a drill has one."""
     held: set[asyncio.Task[None]] = field(default_factory=set)
     """Those that will let watches go on."""
@@ -219,7 +219,7 @@ async def running(folder: Path, plan: DrillPlan) -> AsyncIterator[DrillStage]:
         assert not found, f"it does not begin: {found}"
         await _strangers(stage)
         if plan.has_target:
-            stage.outpost = await outage.join(stage, stack)
+            stage.outage_target = await outage.join(stage, stack)
         yield stage
 
 

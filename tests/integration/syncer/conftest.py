@@ -1,6 +1,6 @@
 """A super cluster and tenants as the syncer meets them, for the tests of this folder.
 
-What there is in such a world, and how it is used: `world`. What its servers are: `planes`.
+What there is in such a world, and how it is used: `world`. What its servers are: `control_planes`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.http.rest import ClientOptions
 from tenancy.ownership import Tenant
-from tests.integration.syncer.planes import (
+from tests.integration.syncer.control_planes import (
     begin_super,
     begin_tenant,
     declare,

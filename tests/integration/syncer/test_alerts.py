@@ -13,10 +13,10 @@ import pytest
 
 from syncer.tenants import connection as links
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant
-from tests.integration.syncer.test_store import held
+from tests.integration.syncer.test_store_guard import held
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.alerts import AlertScrape, Series, firing, scraped
 from tests.support.controlplane import LocalControlPlane

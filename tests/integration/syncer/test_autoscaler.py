@@ -24,7 +24,7 @@ from tenancy.resources import (
     PODS,
     Resource,
 )
-from tests.integration.syncer.planes import begin_super, begin_tenant, declare, tenant_plane
+from tests.integration.syncer.control_planes import begin_super, begin_tenant, declare, tenant_plane
 from tests.integration.syncer.world import SyncerWorld, names_of_others
 from tests.support.controlplane import ACCOUNTS, LocalControlPlane, serving
 from tests.support.eventually import eventually

@@ -20,8 +20,8 @@ from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, ClassFilter
 from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PODS, SYNC_RULES, Resource
 from tenancy.sync_rules.specs import parse_sync_rule
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_sync_rules import manage
 from tests.integration.syncer.world import SYNCER, SyncerWorld, policed
 from tests.support.controlplane import LocalControlPlane

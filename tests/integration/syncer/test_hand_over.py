@@ -15,8 +15,8 @@ import pytest
 from syncer.app import USER_AGENT
 from tenancy import wellknown
 from tenancy.resources import PODS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant_lease
 from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
 from tests.support.alerts import firing

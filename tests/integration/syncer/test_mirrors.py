@@ -22,7 +22,7 @@ from tenancy.resources import (
     STORAGE_CLASSES,
     VOLUME_SNAPSHOT_CLASSES,
 )
-from tests.integration.syncer.shown_samples import SHOWN, MirroredSample, make_it
+from tests.integration.syncer.synced_back_samples import SHOWN, MirroredSample, make_it
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.controlplane import AuditMark

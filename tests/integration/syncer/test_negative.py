@@ -90,7 +90,7 @@ BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 @BY_CASE
 def test_what_is_refused_is_told_once_and_stays_above(result: ListResult, case: RefusedCase):
     outcome = result.outcomes[str(case)]
-    assert bool(outcome.refused_above) is case.tenant_api_refuses, outcome.refused_above
+    assert bool(outcome.tenant_refusal) is case.tenant_api_refuses, outcome.tenant_refusal
     if case.tenant_api_refuses:
         assert case.rule in _rules_of_table(case)
     else:
@@ -98,7 +98,7 @@ def test_what_is_refused_is_told_once_and_stays_above(result: ListResult, case: 
         event = _one(outcome.told)
         assert (event["reason"], event["type"]) == (SYNC_REJECTED, "Warning")
         _check_message(event["message"], case, result.hidden)
-    assert not outcome.is_below
+    assert not outcome.is_in_super
     if case.tried:
         assert outcome.tried
         assert [write for write in outcome.tried if not write.endswith(" 403")] == []

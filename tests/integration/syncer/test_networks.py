@@ -30,8 +30,8 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually

@@ -23,8 +23,8 @@ from tenancy.resources import (
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
 )
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually

@@ -11,8 +11,8 @@ import pytest
 from syncer.handlers.resync import Resync
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import LINGER, SyncerWorld, SyncerWrite
 from tests.support.controlplane import AuditMark, LocalControlPlane

@@ -13,10 +13,10 @@ from syncer.safety.store_guard import StoreGuard
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES, SERVICES, VIRTUAL_CLUSTERS
 from tests.chaos.processes import snapshots
-from tests.integration.syncer.planes import own_world
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_services import service
-from tests.integration.syncer.test_store import deletes, furnish, held, held_store, released
+from tests.integration.syncer.test_store_guard import deletes, furnish, held, held_store, released
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from vcmanager.reconcilers.snapshots.restore import EPOCH_STEP

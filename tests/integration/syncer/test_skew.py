@@ -27,14 +27,14 @@ from tenancy.resources import (
     SECRETS,
     SERVICES,
 )
-from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.planes import (
+from tests.integration.syncer.control_planes import (
     begin_super,
     begin_tenant,
     declare,
     super_plane_of,
     tenant_plane,
 )
+from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_running_pods import told
 from tests.integration.syncer.world import SyncerWorld, SyncerWrite, names_of_others

@@ -8,8 +8,8 @@ from typing import Any
 from kubeio import Object
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_tenant_limits import is_synced
 from tests.integration.syncer.world import SyncerWorld

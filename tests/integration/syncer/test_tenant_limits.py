@@ -11,9 +11,9 @@ from kubeio.cache.cache_budget import MIB
 from syncer.safety.cache_limits import TenantLimits, build_cache_limits
 from tenancy import wellknown
 from tenancy.resources import NETWORK_POLICIES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.hostile_servers import EndlessScript, Hostility, hostile
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.agent import calls, far
+from tests.node.agent import calls, target_agent
 from tests.node.agent.conftest import LARGE, LEGS, take_leg
 from tests.node.agent.rig import SLEEPER, AgentRig
 from tests.node.minors import EACH
@@ -24,7 +24,7 @@ READER = "while read line; do echo got $line; done; sleep 600"
 @pytest.fixture(scope="module")
 def there(rig: AgentRig) -> Iterator[AgentRig]:
     """The agent of the second node, and pods on it."""
-    with far.beside(rig) as found:
+    with target_agent.beside(rig) as found:
         reader = node_objects.pod("far-reader", READER)
         reader["spec"]["containers"][0]["stdin"] = True
         listener = node_objects.pod(
@@ -63,7 +63,7 @@ def test_the_kubelet_is_not_trusted_and_an_admin_can_see_it(there):
 
     def told() -> list[str]:
         found = there.super_kubectl.items("events", "-n", SPACE)
-        return [e["reason"] for e in found if e["involvedObject"]["name"] == far.POD]
+        return [e["reason"] for e in found if e["involvedObject"]["name"] == target_agent.POD]
 
     until(lambda: set(told()) == {"UpstreamApiServer"}, "the Event")
     assert len(told()) <= len(changes) // 2, "once by each agent"

@@ -31,6 +31,7 @@ from tenancy.resources import (
     RUNTIME_CLASSES,
     STORAGE_CLASSES,
 )
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.negative_list import CASES
 from tests.integration.syncer.negative_list.cases import (
     CLASS,
@@ -43,7 +44,6 @@ from tests.integration.syncer.negative_list.cases import (
     pod,
 )
 from tests.integration.syncer.negative_list.rewrites import REWRITES
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SYNCER, SyncerWorld, policed
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually

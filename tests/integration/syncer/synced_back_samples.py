@@ -23,7 +23,7 @@ from tenancy.resources import (
     VOLUME_SNAPSHOT_CLASSES,
     Resource,
 )
-from tests.integration.syncer.planes import SLICE
+from tests.integration.syncer.control_planes import SLICE
 from tests.integration.syncer.storage import bound_claim
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
@@ -259,4 +259,4 @@ SHOWN: Mapping[str, MirroredSample] = {
         remove=_remove_address,
     ),
 }
-"""By kind: `test_shown_kinds` fails for a kind that the engine shows and that is not here."""
+"""By kind: `test_kinds_synced_back` fails for a kind that the engine shows and that is not here."""

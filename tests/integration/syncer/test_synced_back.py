@@ -16,8 +16,8 @@ from kubeio.api.client import Client
 from kubeio.errors import Unauthorized
 from tenancy import names, wellknown
 from tenancy.resources import EVENTS, NODES, PODS, SECRETS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import HOME, SyncerWorld, SyncerWrite
 from tests.support.controlplane import AuditMark, LocalControlPlane

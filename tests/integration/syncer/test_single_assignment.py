@@ -12,15 +12,15 @@ from kubeio.errors import KubeError
 from syncer.rules.placement.reschedule_timeouts import UNANSWERED_CREATE_SECONDS
 from tenancy import wellknown
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
-from tests.integration.syncer.far import TargetWorld
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.test_seats import far, own_plane, second, tenant
+from tests.integration.syncer.target_world import TargetWorld
+from tests.integration.syncer.test_assigned_clusters import own_plane, second, target_world, tenant
 from tests.support.doubles import ObservedDoubles, observe, twins
 from tests.support.eventually import eventually
 from tests.support.own_address import needs_address
 
 pytestmark = needs_address
-__all__ = ["far", "own_plane", "second", "tenant"]
+__all__ = ["own_plane", "second", "target_world", "tenant"]
 
 COUNT = 8
 STEPS = 45
@@ -39,27 +39,29 @@ REFUSED = {
 
 @pytest.mark.parametrize("steps", [STEPS, pytest.param(AT_LENGTH, marks=pytest.mark.thorough)])
 async def test_no_pod_is_ever_in_two_places(
-    far: TargetWorld, monkeypatch: pytest.MonkeyPatch, steps: int
+    target_world: TargetWorld, monkeypatch: pytest.MonkeyPatch, steps: int
 ):
     """A0-12."""
     monkeypatch.setattr("syncer.rules.placement.reschedule_timeouts.RETRY_ALL_SECONDS", 0.3)
     monkeypatch.setattr("syncer.controllers.pods.reschedule._SOON_SECONDS", 0.05)
-    world, chance = far.world, random.Random(20240)  # noqa: S311 - the same steps each time
+    world, chance = target_world.world, random.Random(20240)  # noqa: S311 - the same steps each time
     await world.super_node()
-    await far.granted()
+    await target_world.granted()
     space = await world.namespace()
     super_space = world.super_namespace(space)
     names = [f"p{number}" for number in range(COUNT)]
     for name in names:
         await world.tenant_client.create(PODS, pod(name), namespace=space)
     seen = ObservedDoubles()
-    watching = asyncio.create_task(observe((world.super_client, far.there), super_space, seen))
+    watching = asyncio.create_task(
+        observe((world.super_client, target_world.target_client), super_space, seen)
+    )
     moves = 0
     for step in range(steps):
         name, act = chance.choice(names), chance.random()
         with contextlib.suppress(KubeError):
             if act < 0.6:
-                for client in (world.super_client, far.there):
+                for client in (world.super_client, target_world.target_client):
                     with contextlib.suppress(KubeError):
                         status = {"status": {"conditions": [REFUSED]}}
                         await client.patch(
@@ -67,7 +69,7 @@ async def test_no_pod_is_ever_in_two_places(
                         )
                         moves += 1
             elif act < 0.8:
-                seat = chance.choice(["home", far.name, "nowhere"])
+                seat = chance.choice(["home", target_world.name, "nowhere"])
                 forged = {
                     "metadata": {
                         "annotations": {wellknown.ASSIGNED_CLUSTER: f"{seat}/0123456789abcdef"}
@@ -87,7 +89,7 @@ async def test_no_pod_is_ever_in_two_places(
         tenant_pods = (await world.tenant_client.list(PODS, namespace=space))["items"]
         here, there = (
             await twins(world.super_client, super_space),
-            await twins(far.there, super_space),
+            await twins(target_world.target_client, super_space),
         )
         wanted = {each["metadata"]["uid"] for each in tenant_pods}
         found = {
@@ -103,18 +105,18 @@ async def test_no_pod_is_ever_in_two_places(
     watching.cancel()
     assert seen.twice == []
     assert seen.rounds >= ROUNDS_OF_A_STEP * steps
-    await leave(far, space, names)
+    await leave(target_world, space, names)
 
 
-async def leave(far: TargetWorld, space: str, names: list[str]) -> None:
+async def leave(target_world: TargetWorld, space: str, names: list[str]) -> None:
     """Have nothing seated in this cluster: pods of the next test would wait for it for ever."""
     for name in names:
-        await far.world.tenant_client.delete(PODS, name, namespace=space, grace_seconds=0)
-    await far.grant({"name": "home"})
-    tenant = far.world.tenant
+        await target_world.world.tenant_client.delete(PODS, name, namespace=space, grace_seconds=0)
+    await target_world.grant({"name": "home"})
+    tenant = target_world.world.tenant
 
     async def named() -> list[str]:
-        found = await far.world.super_client.get(
+        found = await target_world.world.super_client.get(
             VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace
         )
         return [each["name"] for each in found["status"].get("targets") or ()]

@@ -116,7 +116,7 @@ async def test_what_a_tenant_adds_to_its_node_stays(world: SyncerWorld):
         assert is_as_added(shown)
 
 
-async def test_what_is_the_super_clusters_comes_back(synced: SyncerWorld):
+async def test_super_cluster_fields_are_restored(synced: SyncerWorld):
     _, node = await shown_node(synced)
     async with lent(synced, node):
         await synced.super_client.patch(NODES, node, {"spec": {"taints": [OURS]}})

@@ -30,8 +30,8 @@ from tenancy import wellknown
 from tenancy.policies import NodesSpec
 from tenancy.resources import EVENTS, PODS
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.shown_samples import SHOWN, MirroredSample, says
 from tests.integration.syncer.storage import force
+from tests.integration.syncer.synced_back_samples import SHOWN, MirroredSample, says
 from tests.integration.syncer.test_mirrors import EVERYTHING, serve
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import SyncerWorld, policed
@@ -43,8 +43,8 @@ pytestmark = pytest.mark.thorough
 APART = {
     EVENT: "is told and never taken back: below",
     TENANT_STATUS: "is not an object",
-    ASSIGNMENT: "is where a pod runs, and no object: test_seats",
-    TOKEN: "is a Secret below and nothing above: test_shown",
+    ASSIGNMENT: "is where a pod runs, and no object: test_assigned_clusters",
+    TOKEN: "is a Secret below and nothing above: test_synced_back",
     TENANT_NETWORK: "is a definition below and nothing above: test_networks",
     NETWORK_CRD: "is created once and then the tenant's: test_networks",
     SERVICE_VARIABLES: "is a ConfigMap below and nothing above: test_services",

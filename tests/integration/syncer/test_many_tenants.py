@@ -9,8 +9,8 @@ import pytest
 
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import declare, own_world
 from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.planes import declare, own_world
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 

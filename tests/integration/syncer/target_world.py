@@ -58,7 +58,7 @@ class TargetWorld:
 
     world: SyncerWorld
     plane: LocalControlPlane
-    there: Client
+    target_client: Client
     name: str
 
     @property
@@ -91,8 +91,10 @@ class TargetWorld:
             },
         }
         made = await self.world.super_client.create(SUPER_CLUSTERS, body)
-        system = await self.there.get(NAMESPACES, "kube-system")
-        await self.judge(identity=system["metadata"]["uid"], version=await self.there.version())
+        system = await self.target_client.get(NAMESPACES, "kube-system")
+        await self.judge(
+            identity=system["metadata"]["uid"], version=await self.target_client.version()
+        )
         return made
 
     async def judge(self, **status: object) -> None:
@@ -138,7 +140,7 @@ class TargetWorld:
         await self.grant(*(targets or ({"name": "home"}, {"name": self.name})))
         await eventually(lambda: self.world.tenant_client.get(NODES, self.node))
 
-    async def above_label(self, key: str, value: str | None) -> None:
+    async def wait_node_label(self, key: str, value: str | None) -> None:
         """Wait until its node in the tenant has a label with this value; None: has it not."""
         await eventually(
             lambda: self.world.tenant_client.get(NODES, self.node),
@@ -147,7 +149,9 @@ class TargetWorld:
 
     async def twin(self, namespace: str, name: str, kind: Resource = PODS) -> Object:
         """Return the twin there; raises NotFound."""
-        return await self.there.get(kind, name, namespace=self.world.super_namespace(namespace))
+        return await self.target_client.get(
+            kind, name, namespace=self.world.super_namespace(namespace)
+        )
 
     async def has_twin(self, namespace: str, name: str, kind: Resource = PODS) -> bool:
         """Tell whether there is a twin there."""
@@ -167,10 +171,10 @@ class TargetWorld:
             "metadata": {"name": name, "namespace": super_space},
             "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
         }
-        await self.there.create(
+        await self.target_client.create(
             PODS, binding, namespace=super_space, name=name, subresource="binding"
         )
-        await self.there.patch(
+        await self.target_client.patch(
             PODS,
             name,
             {"status": running_status(name)},
@@ -185,7 +189,7 @@ class TargetWorld:
             lambda: self.twin(namespace, name),
             until=lambda found: "deletionTimestamp" in found["metadata"],
         )
-        await self.there.delete(PODS, name, namespace=super_space, grace_seconds=0)
+        await self.target_client.delete(PODS, name, namespace=super_space, grace_seconds=0)
 
     def target(self) -> TargetCluster | None:
         """Return it as the syncer that runs now follows it."""
@@ -194,10 +198,12 @@ class TargetWorld:
 
 
 @contextlib.asynccontextmanager
-async def far_of(world: SyncerWorld, plane: LocalControlPlane) -> AsyncIterator[TargetWorld]:
+async def open_target_world(
+    world: SyncerWorld, plane: LocalControlPlane
+) -> AsyncIterator[TargetWorld]:
     """Have a target for the length of a block; it is declared by whoever needs it."""
     async with Client(plane.endpoint) as there:
-        found = TargetWorld(world=world, plane=plane, there=there, name=fresh_name("c"))
+        found = TargetWorld(world=world, plane=plane, target_client=there, name=fresh_name("c"))
         try:
             yield found
         finally:

@@ -12,8 +12,8 @@ from kubeio.api.client import Client
 from syncer.safety import store_guard
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_services import service
