@@ -202,7 +202,7 @@ async def test_its_own_lease_and_no_other(stage):
     await refused(lambda: stage.thief.create(LEASES, other, dry_run=True))
 
 
-async def test_nobody_else_is_concerned(server, stage):
+async def test_no_one_else_is_concerned(server, stage):
     body = sample(CONFIG_MAPS, "kube-system", {})
     await stage.admin.create(CONFIG_MAPS, body, dry_run=True)
     own = server.plane.endpoint_with_token(token=await token(stage.admin, "vc-manager"))

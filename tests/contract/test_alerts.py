@@ -70,7 +70,7 @@ EXPRESSIONS = [*(rule["expr"] for rule in rules()), *panels()]
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_every_expression_asks_for_what_is_told(expression):
+def test_every_expression_asks_for_what_is_reported(expression):
     known = told()
     labels: set[str] = set()
     names = []

@@ -207,7 +207,7 @@ def test_the_phases_that_the_definition_lists_are_those_that_are_written():
     assert set(listed[1].split(", ")) == set(get_args(specs.VirtualClusterPhase)) == returned
 
 
-def test_the_mode_says_what_each_does_and_needs():
+def test_the_mode_reports_what_each_does_and_needs():
     said = " ".join(schema(SUPER_CLUSTERS, "spec", "mode")["description"].split())
     for mode in get_args(super_clusters.AccessMode):
         assert f" {mode}: " in said

@@ -79,7 +79,7 @@ def test_the_schema_and_the_view_have_the_same_fields_enumerations_and_defaults(
     assert msgspec.convert(defaulted(schema(), {}), TenantPolicySpec) == BASELINE_POLICY
 
 
-def test_every_parent_is_filled_in_so_that_an_object_shows_all_that_it_says():
+def test_every_parent_is_defaulted_so_that_an_object_shows_all_fields():
     assert defaulted(schema(), {}) == plain(BASELINE_POLICY)
 
 

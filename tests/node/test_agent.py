@@ -158,7 +158,7 @@ def without_agent(super_cluster: SuperClusterAdmin) -> Iterator[None]:
     admin.run("rollout", "status", "daemonset/vn-agent", "-n", COMPONENTS, timeout=180)
 
 
-def test_a_node_without_its_agent_says_so_and_takes_pods(
+def test_a_node_without_its_agent_reports_it_and_takes_pods(
     tenant_a: TenantAdmin, without_agent: None
 ):
     """REL-93: logs and exec fail with a cause; the node names it; pods come and become ready."""

@@ -52,7 +52,7 @@ def ask(
     return run
 
 
-def test_sec_13_an_agent_shows_its_metrics_to_whom_a_role_lets_read_them(ask, reader: str):
+def test_sec_13_an_agent_shows_its_metrics_to_accounts_with_the_role(ask, reader: str):
     status, text = ask(reader)
     assert status == 200
     assert 'vc_agent_policies{state="followed"} 1.0' in text

@@ -355,7 +355,7 @@ def test_service_variables_are_those_of_the_pods_own_namespace(tenant: PodsOfClu
 
 
 @pytest.mark.parametrize("pod", ALL)
-def test_a_pod_is_told_about_itself_as_the_tenant_knows_it(tenant: PodsOfCluster, pod: str):
+def test_a_pod_is_informed_about_itself_as_the_tenant_knows_it(tenant: PodsOfCluster, pod: str):
     shown, found = tenant.pods[pod], tenant.inside[pod]
     metadata = shown["metadata"]
     environment = found["environment"]

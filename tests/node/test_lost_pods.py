@@ -103,7 +103,7 @@ def test_a_pod_that_its_node_evicts_stays_as_it_ended(
     tenant_b.kubectl.run("-n", SPACE, "delete", "pod/greedy", timeout=60)
 
 
-def test_a_super_namespace_that_somebody_deletes_comes_back_with_what_controllers_keep(
+def test_a_deleted_super_namespace_is_restored_with_what_controllers_keep(
     tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     start(tenant_b, "bare", "kept")

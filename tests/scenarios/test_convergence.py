@@ -106,7 +106,7 @@ def rested(state: PlainKey) -> tuple[PlainKey, int]:
     raise AssertionError(f"never comes to rest: {state}")
 
 
-def test_every_combination_of_a_plain_kind_comes_to_rest_and_writes_no_more():
+def test_every_combination_of_a_plain_kind_comes_to_rest_and_stops_writing():
     tried = 0
     for state in plain_states():
         tried += 1
@@ -249,7 +249,7 @@ def pod_states() -> Iterator[PodKey]:
         yield PodKey(*parts)
 
 
-def test_every_combination_of_a_pod_comes_to_rest_and_writes_no_more():
+def test_every_combination_of_a_pod_comes_to_rest_and_stops_writing():
     tried = 0
     for first in pod_states():
         tried += 1

@@ -67,7 +67,7 @@ def config_map(session: Session, registration: str, uid: str = "c-uid") -> dict[
     return {"kind": "ConfigMap", "metadata": metadata}
 
 
-def test_who_looks_at_an_owner_says_for_which_registration():
+def test_who_looks_at_an_owner_reports_for_which_registration():
     root = Path(syncer.__file__).parent
     found = []
     for path in root.rglob("*.py"):
@@ -104,7 +104,7 @@ def test_a_twin_is_one_of_its_registration(far: Session, registration: str, is_o
     assert side.vc_uid == (far.tenant.uid if is_own else "")
 
 
-async def test_what_is_made_there_says_for_whom(far: Session):
+async def test_what_is_made_there_reports_for_whom(far: Session):
     put(far.stores["Namespace"], {"metadata": {"name": "web", "uid": "w", "resourceVersion": "1"}})
     kind = registry.KINDS_BY_NAME["Namespace"]
     await sync_down.reconcile(kind, far.build_key("Namespace", "", "web"), far)

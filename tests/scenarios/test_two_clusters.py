@@ -337,7 +337,7 @@ async def test_the_nodes_lease_is_renewed_by_answers_alone(
     await eventually(lambda: renewed() != last)
 
 
-async def test_a_target_that_lost_them_while_nobody_followed_it_loses_nothing(stage: ThreeClusters):
+async def test_a_target_that_lost_them_while_no_one_followed_it_loses_nothing(stage: ThreeClusters):
     """As after a restart of the syncer: what tenants have bound there is looked for."""
     found = [f"p{number}" for number in range(COUNT)]
     empty = stage.there.save()
@@ -356,7 +356,7 @@ async def test_a_target_that_lost_them_while_nobody_followed_it_loses_nothing(st
     assert stage.said("Followed")["status"] == "True"
 
 
-async def test_a_service_with_pods_in_two_clusters_is_told_once(stage: ThreeClusters):
+async def test_a_service_with_pods_in_two_clusters_is_reported_once(stage: ThreeClusters):
     ports = [{"port": 80}]
     service = {"metadata": {"name": "s"}, "spec": {"selector": {"app": "web"}, "ports": ports}}
     stage.make(stage.above, resources.SERVICES, service, "default")
@@ -370,7 +370,7 @@ async def test_a_service_with_pods_in_two_clusters_is_told_once(stage: ThreeClus
     assert stage.reasons().count(split_services.PODS_IN_SEVERAL_CLUSTERS) == 1
 
 
-async def test_it_is_said_that_it_is_followed(stage: ThreeClusters):
+async def test_it_is_reported_that_it_is_followed(stage: ThreeClusters):
     assert (await eventually(lambda: stage.said("Followed")))["status"] == "True"
     assert orjson.dumps(stage.said("Ready")), "what vc-manager says stays"
     assert stage.said("Ready")["reason"] == "Usable"

@@ -34,7 +34,7 @@ def withdrawn(split: SplitWorld) -> None:
     split.far.target.prove_missing = proved  # type: ignore[union-attr,method-assign]
 
 
-async def test_who_waits_where_nothing_is_granted_any_more_is_placed_anew(split: SplitWorld):
+async def test_who_waits_where_nothing_is_granted_any_more_is_placed_again(split: SplitWorld):
     pod = split.pod(record="c2/0")
     split.taken()
     withdrawn(split)
@@ -184,7 +184,7 @@ async def test_who_is_made_after_the_start_does_not_wait_for_a_target_that_is_aw
     assert not split.link.assignments._new_pods
 
 
-def test_nobody_is_seated_before_anybody_has_looked(split: SplitWorld):
+def test_no_pod_is_assigned_before_the_first_look(split: SplitWorld):
     split.link.grants._known = None
     pod = split.pod(record="home/0")
     assert split.link.assignments.get_cluster(pod) == UNASSIGNED
@@ -200,7 +200,7 @@ def test_no_twin_is_made_beside_another(split: SplitWorld):
         assign_cluster.check_may_create(pod, split.session)
 
 
-def test_a_record_that_somebody_else_wrote_is_put_right(split: SplitWorld):
+def test_a_record_that_another_owner_wrote_is_put_right(split: SplitWorld):
     split.pod(record="c2/0")
     split.taken()
     split.pod(record="c2/0", version=51)

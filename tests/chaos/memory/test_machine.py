@@ -48,7 +48,7 @@ def test_what_is_broken_on_purpose_is_found(first):
 
 
 @pytest.mark.parametrize("script", sorted(EXPLAINED.iterdir()), ids=lambda path: path.stem)
-def test_what_was_explained_fails_no_more(script):
+def test_what_was_explained_no_longer_fails(script):
     machine("--replay", str(script))
 
 

@@ -190,7 +190,7 @@ def test_nine_of_ten_changes_meet_a_conflict():
 
 
 @pytest.mark.parametrize("problem", [DENIED, QUOTA], ids=["webhook", "quota"])
-def test_what_is_refused_below_is_told_and_made_when_it_may_be(problem: StatusError):
+def test_a_refused_object_is_reported_and_created_once_it_is_allowed(problem: StatusError):
     """REL-36, REL-43, V-10: told without super names; made soon after a change."""
     seen = SceneFacts()
     outcome = play(

@@ -88,7 +88,7 @@ def _replayed(lines: Sequence[bytes]) -> list[bytes]:
 
 @pytest.mark.parametrize("order", [_doubled, _shuffled, _garbled, _replayed])
 @pytest.mark.parametrize("side", ["super", "tenant0"])
-def test_watches_that_tell_late_twice_in_disorder_or_nonsense(side: str, order: Any):
+def test_watches_that_report_late_twice_in_disorder_or_nonsense(side: str, order: Any):
     """REL-49: and all of it again and again, while things change."""
 
     def hold(world: MachineWorld) -> None:

@@ -164,7 +164,7 @@ async def test_an_owner_gets_the_kubeconfig_of_its_own_tenant_and_no_other_secre
     assert (desk.folder / "kc2").read_bytes() == content
 
 
-async def test_a_reader_of_the_tenant_is_told_what_an_administrator_runs(
+async def test_a_reader_of_the_tenant_is_informed_what_an_administrator_runs(
     desk: UserTerminal, roles: dict[str, dict], owner: str
 ):
     words = ("web", "-n", desk.namespace)

@@ -66,7 +66,7 @@ async def config_map(world: SyncerWorld, space: str, name: str) -> None:
     await world.idle()
 
 
-async def test_a_syncer_at_rest_and_one_that_works_trouble_nobody(own: SyncerWorld):
+async def test_a_syncer_at_rest_and_one_that_works_cause_no_alert(own: SyncerWorld):
     space = await own.namespace()
     before = scraped()
     await config_map(own, space, "quiet")
@@ -127,7 +127,7 @@ async def test_a_super_cluster_that_answers_late(own: SyncerWorld):
     assert "down" in {alert.labels["direction"] for alert in fired}
 
 
-async def test_somebody_who_keeps_changing_twins(own: SyncerWorld):
+async def test_another_writer_that_keeps_changing_twins(own: SyncerWorld):
     space = await own.namespace()
     await config_map(own, space, "edited")
     before = scraped()

@@ -160,7 +160,7 @@ async def _has_no_namespace(target_world: TargetWorld, super_space: str) -> bool
     return not there or "deletionTimestamp" in there[0]["metadata"]
 
 
-async def test_a_node_that_its_tenant_cordons_takes_no_more_and_keeps_what_runs(
+async def test_a_node_that_its_tenant_cordons_accepts_no_new_pods_and_keeps_its_pods(
     target_world: TargetWorld,
 ):
     world = target_world.world
@@ -249,7 +249,7 @@ async def test_ten_replicas_are_split_evenly(target_world: TargetWorld):
     assert abs(here - there) <= 2, (here, there)
 
 
-async def test_who_comes_while_a_target_is_followed_anew_waits_for_it_a_moment(
+async def test_a_new_pod_waits_while_a_target_is_followed_again(
     target_world: TargetWorld,
 ):
     """Or all of them would run at home for good, because a credential was renewed just then."""
@@ -265,7 +265,7 @@ async def test_who_comes_while_a_target_is_followed_anew_waits_for_it_a_moment(
     assert abs(here - there) <= 2, (here, there)
 
 
-async def test_a_taint_keeps_off_whom_it_does_not_concern_and_is_named(target_world: TargetWorld):
+async def test_a_taint_keeps_off_pods_without_a_toleration_and_is_named(target_world: TargetWorld):
     """A2-04, A2-08."""
     world = target_world.world
     await target_world.secret()
@@ -371,7 +371,7 @@ async def test_where_no_node_is_found_the_next_cluster_is_tried(target_world: Ta
     assert seen["spec"]["nodeName"] == target_world.node
 
 
-async def test_a_target_that_nobody_declared_is_told(target_world: TargetWorld):
+async def test_a_target_that_is_not_declared_is_reported(target_world: TargetWorld):
     await target_world.grant({"name": "home"}, {"name": "nowhere"})
     told = await eventually(
         lambda: target_world.world.condition(wellknown.TARGETS_GRANTED),
@@ -406,7 +406,7 @@ async def test_a_grant_for_the_elected_takes_no_others(target_world: TargetWorld
     assert not await target_world.has_twin(space, "other")
 
 
-async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
+async def test_a_target_that_falls_silent_loses_nothing_and_delays_no_pod(
     target_world: TargetWorld, monkeypatch: pytest.MonkeyPatch
 ):
     """A1-17."""

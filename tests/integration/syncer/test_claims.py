@@ -89,7 +89,7 @@ async def test_a_bound_claim_grows(synced: SyncerWorld):
     assert claim_writes(synced, "super", since, space) == ["patch persistentvolumeclaims"]
 
 
-async def test_what_was_grown_below_is_no_fight(synced: SyncerWorld):
+async def test_what_was_grown_in_the_super_cluster_is_no_fight(synced: SyncerWorld):
     space, _ = await bound_claim(synced)
     since = synced.mark("super")
     grown = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
@@ -125,7 +125,7 @@ async def test_a_deleted_claim_leaves_its_volume_in_sight_as_released(synced: Sy
     await gone(lambda: synced.tenant_client.get(PERSISTENT_VOLUMES, volume))
 
 
-async def test_a_bound_claim_that_was_deleted_while_nobody_looked(world: SyncerWorld):
+async def test_a_bound_claim_that_was_deleted_while_no_syncer_ran(world: SyncerWorld):
     async with world.syncer():
         space, volume = await bound_claim(world)
     await world.tenant_client.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
@@ -149,7 +149,9 @@ async def test_a_restart_writes_nothing(world: SyncerWorld):
         assert volume_writes(world, side, mark, volume) == []
 
 
-async def test_a_claim_that_was_deleted_below_never_gets_other_storage(synced: SyncerWorld):
+async def test_a_claim_that_was_deleted_in_the_super_cluster_never_gets_other_storage(
+    synced: SyncerWorld,
+):
     """REL-44: it waits for its own volume."""
     space, volume = await bound_claim(synced)
     first = await synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x")
@@ -284,7 +286,7 @@ async def test_a_tenants_edits_of_a_shown_volume_are_reverted(synced: SyncerWorl
     await phase_is(synced, volume, "Bound")
 
 
-async def test_events_about_a_claim_are_told(synced: SyncerWorld):
+async def test_events_about_a_claim_are_reported(synced: SyncerWorld):
     space, volume = await bound_claim(synced)
     twin = await synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x")
     super_space = synced.super_namespace(space)

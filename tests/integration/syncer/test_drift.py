@@ -153,7 +153,7 @@ async def test_what_pods_run_with_is_put_back(synced: SyncerWorld):
     ]
 
 
-async def test_a_token_that_was_removed_while_nobody_looked_is_put_back(world: SyncerWorld):
+async def test_a_token_that_was_removed_while_no_syncer_ran_is_put_back(world: SyncerWorld):
     async with world.syncer():
         space = await furnish(world)
     super_space = world.super_namespace(space)
@@ -187,7 +187,7 @@ async def test_orphans_of_every_kind_are_collected_after_a_downtime(world: Synce
 
 @pytest.mark.parametrize("size", [1, 2_000], ids=["small", "large"])
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
-async def test_what_was_made_immutable_below_follows_its_tenant_all_the_same(
+async def test_what_was_made_immutable_in_the_super_cluster_follows_its_tenant_all_the_same(
     synced: SyncerWorld, kind: str, size: int
 ):
     """No change can be put in its place, so it is made anew, and only when it has to change."""
@@ -234,7 +234,7 @@ async def test_a_secret_named_like_a_word_of_every_pod_goes_with_its_last_pod(sy
 # --- a tenant that refuses writes -----------------------------------------------------------------
 
 
-async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_it_stops(
+async def test_a_tenant_that_refuses_writes_is_reported_and_served_at_once_when_it_stops(
     synced: SyncerWorld, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(circuit_breaker, "REFUSING_REPORT_SECONDS", 0.5)
@@ -283,7 +283,7 @@ async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_i
 # --- what pods are told that wait -----------------------------------------------------------------
 
 
-async def test_a_pod_that_names_a_withheld_secret_is_told(synced: SyncerWorld):
+async def test_a_pod_that_names_a_withheld_secret_is_reported(synced: SyncerWorld):
     space = await synced.namespace()
     await eventually(lambda: synced.session.stores["ServiceAccount"].get(space, "default"))
     secret = {
@@ -310,7 +310,7 @@ async def test_a_pod_that_names_a_withheld_secret_is_told(synced: SyncerWorld):
     assert [event["involvedObject"]["name"] for event in events] == ["web"]
 
 
-async def test_a_pod_in_a_namespace_that_waits_for_its_predecessor_is_told(world: SyncerWorld):
+async def test_a_pod_in_a_namespace_that_waits_for_its_predecessor_is_reported(world: SyncerWorld):
     async with world.syncer():
         space = await world.namespace()
         super_space = world.super_namespace(space)

@@ -25,7 +25,7 @@ async def test_a_fresh_tenant_gets_its_four_super_namespaces(synced: SyncerWorld
     assert account["automountServiceAccountToken"] is False
 
 
-async def test_the_condition_says_synced(synced: SyncerWorld):
+async def test_the_condition_reports_synced(synced: SyncerWorld):
     condition = await eventually(lambda: synced.condition(wellknown.SYNCED))
     assert (condition["status"], condition["reason"]) == ("True", "Engaged")
     held = await synced.condition(wellknown.DELETES_HELD)

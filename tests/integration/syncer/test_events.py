@@ -42,7 +42,7 @@ async def shown(world: SyncerWorld, space: str, name: str, **fields: object) -> 
     )
 
 
-async def test_an_event_grows_in_the_tenant_as_it_grows_below(synced: SyncerWorld):
+async def test_an_event_grows_in_the_tenant_as_it_grows_in_the_super_cluster(synced: SyncerWorld):
     space, node, twin = await placed(synced)
     super_space = twin["metadata"]["namespace"]
     event = {

@@ -54,7 +54,7 @@ async def test_each_super_namespace_has_the_default_policies_before_its_first_po
 
 
 @pytest.mark.parametrize("name", names.DEFAULT_POLICIES)
-async def test_a_default_policy_that_somebody_changed_or_deleted_is_restored(
+async def test_a_default_policy_that_another_writer_changed_or_deleted_is_restored(
     synced: SyncerWorld, name: str
 ):
     space = await synced.namespace()

@@ -39,7 +39,7 @@ async def test_equal_names_in_two_tenants_stay_apart(world: SyncerWorld, tmp_pat
         other.running.clear()
 
 
-async def test_a_frozen_tenant_stops_nobody_else(world: SyncerWorld, tmp_path: Path):
+async def test_a_frozen_tenant_stops_no_other_tenant(world: SyncerWorld, tmp_path: Path):
     """REL-16, REL-76: it takes connections and does not answer.
 
     Meanwhile its pods' statuses keep changing.

@@ -39,7 +39,7 @@ async def test_a_very_long_name_is_mapped_and_carried(synced: SyncerWorld):
     assert twin["metadata"]["annotations"][wellknown.NAMESPACE] == space
 
 
-async def test_a_namespace_made_anew_waits_until_the_old_one_is_gone_below(world: SyncerWorld):
+async def test_a_recreated_namespace_waits_until_the_old_one_is_gone(world: SyncerWorld):
     """REL-08: with an Event that says so."""
     async with world.syncer():
         space = await world.namespace()

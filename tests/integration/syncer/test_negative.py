@@ -49,7 +49,7 @@ NOT_HERE = {
     "volume-mount": "the API server refuses it by itself",
     "target-container": "the API server refuses it by itself",
     "name-taken": "needs a stranger: test_a_foreign_pod_of_the_same_name_is_never_touched",
-    "host-taken": "so does this: test_a_host_that_somebody_else_has_is_refused_until_it_is_free",
+    "host-taken": "so does this: test_a_host_that_another_owner_has_is_refused_until_it_is_free",
     "target": "needs another super cluster; a unit test has it",
     "budget-overlap": "needs another: test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone",
     "too-many-budgets": "needs a hundred others; a unit test has them",
@@ -88,7 +88,9 @@ BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @BY_CASE
-def test_what_is_refused_is_told_once_and_stays_above(result: ListResult, case: RefusedCase):
+def test_a_refused_object_is_reported_once_and_stays_in_the_tenant(
+    result: ListResult, case: RefusedCase
+):
     outcome = result.outcomes[str(case)]
     assert bool(outcome.tenant_refusal) is case.tenant_api_refuses, outcome.tenant_refusal
     if case.tenant_api_refuses:

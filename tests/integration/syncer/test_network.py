@@ -133,7 +133,7 @@ async def test_the_secrets_that_an_ingress_names_go_with_it(synced: SyncerWorld)
     await gone(lambda: synced.twin(SECRETS, space, "cert"))
 
 
-async def test_a_host_that_somebody_else_has_is_refused_until_it_is_free(synced: SyncerWorld):
+async def test_a_host_that_another_owner_has_is_refused_until_it_is_free(synced: SyncerWorld):
     space, host = await synced.namespace(), f"{fresh_name('shop')}.example"
     other = {"metadata": {"name": fresh_name("shop")}, "spec": {"rules": [rule(host)]}}
     await synced.super_client.create(INGRESSES, other, namespace="default")

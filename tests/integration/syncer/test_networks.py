@@ -232,7 +232,7 @@ async def test_a_pod_with_a_refused_request_gets_an_event_and_no_twin(own: Synce
         assert not await own.has_twin(PODS, space, "two")
 
 
-async def test_without_the_kind_in_the_super_cluster_the_tenant_is_told(own: SyncerWorld):
+async def test_without_the_kind_in_the_super_cluster_the_tenant_is_informed(own: SyncerWorld):
     async with policed(own, policy()), own.syncer(has_networks=True):
         space = await own.namespace()
         name = tenant_crds.build_crd(NETWORK_ATTACHMENTS.kind)["metadata"]["name"]

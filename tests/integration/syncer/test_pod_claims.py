@@ -50,7 +50,7 @@ async def test_a_pod_uses_claims(synced: SyncerWorld):
     assert "ephemeral" not in found["scratch"]
 
 
-async def test_a_pod_cannot_mount_a_strangers_claim(synced: SyncerWorld):
+async def test_a_pod_cannot_mount_a_foreign_claim(synced: SyncerWorld):
     space = await synced.namespace()
     super_space = synced.super_namespace(space)
     for name in ("stranger", "web-scratch"):

@@ -137,7 +137,9 @@ async def test_a_pod_with_token_configuration_and_root_ca(synced: SyncerWorld):
         await gone(lambda r=resource, n=name: synced.twin(r, space, n))
 
 
-async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: SyncerWorld):
+async def test_an_eviction_in_the_super_cluster_takes_the_tenant_pod_with_its_reason(
+    synced: SyncerWorld,
+):
     """REL-40: the words of the eviction go up."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.tenant_client.create(PODS, pod("web"), namespace=space)

@@ -81,7 +81,7 @@ async def synced(world: SyncerWorld, reason: str) -> Object:
     return found
 
 
-async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: SyncerWorld):
+async def test_a_policy_that_is_missing_engages_no_tenant_until_it_is_there(own: SyncerWorld):
     name = fresh_name("policy")
     await bind(own, name)
     async with own.syncer(engaged=False) as program:
@@ -164,7 +164,7 @@ async def gone(world: SyncerWorld, node: str) -> bool:
     return False
 
 
-async def test_what_restricted_refuses_is_told_in_the_words_of_pod_security(own: SyncerWorld):
+async def test_what_restricted_refuses_is_reported_in_the_words_of_pod_security(own: SyncerWorld):
     name = await policy(own, security={"level": "restricted"})
     await bind(own, name)
     async with own.syncer():
@@ -229,7 +229,7 @@ async def test_the_hosts_file_of_a_pod_is_rewritten_at_the_level_restricted(own:
         assert "initContainers" not in found["spec"]
 
 
-async def test_a_privileged_pod_runs_where_the_policy_says_so(own: SyncerWorld):
+async def test_a_privileged_pod_runs_where_the_policy_specifies_so(own: SyncerWorld):
     await bind(own, await policy(own, security={"level": "privileged"}))
     async with own.syncer():
         space = await own.namespace()
@@ -243,7 +243,7 @@ async def test_a_privileged_pod_runs_where_the_policy_says_so(own: SyncerWorld):
         assert twin["spec"]["volumes"][0]["hostPath"]["path"] == "/var/log"
 
 
-async def test_a_pod_gives_its_node_up_as_the_policy_says_now(own: SyncerWorld):
+async def test_a_pod_gives_its_node_up_as_the_policy_specifies_now(own: SyncerWorld):
     """A running pod follows the policy, and the syncer may write the annotation."""
     key = "cluster-autoscaler.kubernetes.io/safe-to-evict"
     name = await policy(own, pods={"autoscaling": {"safeToEvict": "All"}})

@@ -55,7 +55,7 @@ async def test_the_program_syncs_and_ends_in_order(world: SyncerWorld, tmp_path:
     assert not [line for line in lines if line["level"] == "error"]
 
 
-async def test_without_credentials_it_says_so(tmp_path: Path):
+async def test_without_credentials_it_reports_it(tmp_path: Path):
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "syncer", "--kubeconfig", str(tmp_path / "none")),

@@ -87,7 +87,7 @@ async def report(world: SyncerWorld) -> Mapping[str, str]:
     return found["data"]
 
 
-async def test_two_namespaces_are_each_below_and_together_above(world: SyncerWorld):
+async def test_two_namespaces_are_each_within_and_together_over_the_quota(world: SyncerWorld):
     """SEC-62: the tenant reads the reason, and a release lets the held object through."""
     before = await used(world, PODS, "requests.cpu")
     limit = f"{1000 + before}m"

@@ -143,7 +143,7 @@ async def test_news_of_the_super_cluster_are_no_edit(synced: SyncerWorld):
     assert SYNC_REVERTED not in await reasons(synced, space, "x")
 
 
-async def test_an_edit_while_no_syncer_ran_is_told_and_news_are_not(world: SyncerWorld):
+async def test_an_edit_while_no_syncer_ran_is_reported_and_news_are_not(world: SyncerWorld):
     async with world.syncer():
         edited, changed = await offer_class(world), await offer_class(world)
         await world.idle()

@@ -91,7 +91,7 @@ async def test_a_debug_container_goes_down_and_its_status_comes_up(synced: Synce
     assert shown["status"]["ephemeralContainerStatuses"][0]["state"] == began
 
 
-async def test_a_debug_container_that_is_not_offered_is_told_and_the_next_one_goes(
+async def test_a_debug_container_that_is_not_offered_is_reported_and_the_next_one_goes(
     synced: SyncerWorld,
 ):
     space = await running(synced, pod("web"))
@@ -232,7 +232,7 @@ async def test_a_sidecar_and_an_init_container_go_down(synced: SyncerWorld):
     assert twin["metadata"]["annotations"][wellknown.CONTAINERS] == "proxy,setup,main"
 
 
-async def test_why_a_pod_is_not_placed_is_told_before_it_is_bound(synced: SyncerWorld):
+async def test_why_a_pod_is_not_placed_is_reported_before_it_is_bound(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "web"))
@@ -375,7 +375,7 @@ async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(sy
     assert [w for w in synced.writes("super", since) if w.name == "web"] == []
 
 
-async def test_a_field_that_the_super_does_not_know_is_told_and_the_pod_is_made(
+async def test_a_field_that_the_super_does_not_know_is_reported_and_the_pod_is_made(
     synced: SyncerWorld,
 ):
     marked = pod("web", hostAliases=[{"ip": "192.0.2.1", "hostnames": ["h"]}])
@@ -402,7 +402,7 @@ async def test_a_field_that_the_super_does_not_know_is_told_and_the_pod_is_made(
     assert len([item for item in events if item["involvedObject"]["name"] == name]) == 1
 
 
-async def test_a_difference_that_comes_back_five_times_is_parked_and_told(synced: SyncerWorld):
+async def test_a_difference_that_comes_back_five_times_is_parked_and_reported(synced: SyncerWorld):
     """REL-38."""
     space = await synced.namespace()
     service = {

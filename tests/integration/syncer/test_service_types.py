@@ -148,7 +148,9 @@ async def test_another_load_balancer_class_means_a_new_twin(synced: SyncerWorld)
 
 
 @pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer", "ExternalName"])
-async def test_a_refused_type_has_nothing_below_and_comes_back(synced: SyncerWorld, kind: str):
+async def test_a_refused_type_has_nothing_in_the_super_cluster_and_comes_back(
+    synced: SyncerWorld, kind: str
+):
     set_policy(synced, network={"serviceTypes": ["ClusterIP"]})
     space = await synced.namespace()
     await make(synced, "ClusterIP", space)
@@ -172,7 +174,7 @@ async def test_a_refused_type_has_nothing_below_and_comes_back(synced: SyncerWor
     assert len(await synced.events(space)) == 1
 
 
-async def test_a_node_port_that_had_to_be_replaced_is_told_once(synced: SyncerWorld):
+async def test_a_node_port_that_had_to_be_replaced_is_reported_once(synced: SyncerWorld):
     space = await synced.namespace()
     await make(synced, "NodePort", space)
     own, _ = await in_step(synced, space)

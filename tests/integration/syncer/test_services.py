@@ -79,7 +79,9 @@ async def test_every_change_of_type_arrives(synced: SyncerWorld):
     await become("ClusterIP", externalName=None)
 
 
-async def test_a_node_port_that_is_taken_below_is_shown_as_given(synced: SyncerWorld):
+async def test_a_node_port_that_is_taken_in_the_super_cluster_is_shown_as_given(
+    synced: SyncerWorld,
+):
     space = await synced.namespace()
     number = 30084  # the lowest are given to nobody who does not ask
     spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": number}]}
@@ -145,7 +147,9 @@ async def test_provided_services_never_go_down(synced: SyncerWorld):
     assert not await synced.has_twin(SERVICES, "kube-system", "kube-dns")
 
 
-async def test_an_address_taken_below_is_reserved_above_and_freed(synced: SyncerWorld):
+async def test_an_address_taken_in_the_super_cluster_is_reserved_in_the_tenant_and_freed(
+    synced: SyncerWorld,
+):
     space = await synced.namespace()
     address = str(synced.session.view.service_range[41])
     await synced.super_client.create(

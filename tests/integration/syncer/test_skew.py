@@ -223,7 +223,7 @@ async def test_the_servers_are_of_their_minors(world: SyncerWorld, skew: Version
 
 
 @pytest.mark.parametrize("make", [left_out, signal])
-async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod(
+async def test_a_field_unknown_to_the_super_cluster_gives_one_event_and_a_running_pod(
     world: SyncerWorld, skew: VersionSkew, make
 ):
     body, path = make(skew)
@@ -335,7 +335,7 @@ async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: SyncerW
     await gone(lambda: synced.twin(SERVICES, space, "x"))
 
 
-async def test_a_name_that_only_the_newer_server_takes_is_told_once(
+async def test_a_name_that_only_the_newer_server_takes_is_reported_once(
     synced: SyncerWorld, skew: VersionSkew
 ):
     space = await synced.namespace()
@@ -364,7 +364,7 @@ async def test_a_name_that_only_the_newer_server_takes_is_told_once(
     assert len(tries) <= 12  # each wait is longer than the one before
 
 
-async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_pod_runs(
+async def test_a_resize_that_only_the_newer_server_takes_is_reported_once_and_the_pod_runs(
     synced: SyncerWorld, skew: VersionSkew
 ):
     space, node = await synced.namespace(), await synced.super_node()

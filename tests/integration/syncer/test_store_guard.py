@@ -74,7 +74,7 @@ def deletes(world: SyncerWorld, since: AuditMark) -> list[object]:
     return [write for write in world.writes("super", since) if write.verb == "delete"]
 
 
-async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: SyncerWorld):
+async def test_an_empty_store_deletes_nothing_until_a_person_confirms(own: SyncerWorld):
     """REL-18: the etcd of the tenant was wiped."""
     async with own.syncer():
         space = await furnish(own)
@@ -149,7 +149,7 @@ async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: Sy
         await eventually(lambda: own.twin(SERVICES, first, "late"), within=30)
 
 
-async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: SyncerWorld):
+async def test_the_epoch_alone_reports_a_backup_whose_revision_was_bumped(own: SyncerWorld):
     """REL-17: the revision went on, the epoch went back."""
     async with own.syncer():
         await furnish(own)
@@ -174,7 +174,7 @@ async def test_a_removed_mark_holds_deletes(own: SyncerWorld):
         assert "its revision did not decrease" in message
 
 
-async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(own: SyncerWorld):
+async def test_an_epoch_ahead_of_the_record_is_accepted_by_a_confirmation(own: SyncerWorld):
     async with own.syncer():
         space = await furnish(own)
     forged = {"data": {store_guard.EPOCH_KEY: "9" * 19}}
@@ -197,7 +197,7 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
         await gone(lambda: own.twin(SERVICES, space, "web"), within=60)
 
 
-async def test_a_silent_tenant_is_waited_for_and_said_so(own: SyncerWorld, monkeypatch):
+async def test_a_silent_tenant_is_waited_for_and_reported(own: SyncerWorld, monkeypatch):
     """REL-15: its API server is stopped for some seconds."""
     monkeypatch.setattr("syncer.tenants.connection.UNREACHABLE_SECONDS", 1.0)
     monkeypatch.setattr("syncer.tenants.connection._HEALTH_CHECK_SECONDS", 0.2)

@@ -151,7 +151,7 @@ async def test_the_agents_address_follows_its_pod(synced: SyncerWorld):
     )
 
 
-async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: SyncerWorld):
+async def test_a_condition_of_the_node_reports_which_way_its_agent_goes(own: SyncerWorld):
     """What the agent tells on its own pod, in the words that it uses for it."""
 
     async def reads(status: str, reason: str) -> None:
@@ -196,7 +196,7 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: Syncer
         await reads("True", "Kubelet")
 
 
-async def test_events_about_a_pod_are_told_once_without_super_names(synced: SyncerWorld):
+async def test_events_about_a_pod_are_reported_once_without_super_names(synced: SyncerWorld):
     space, _ = await running_pod(synced)
     twin = await synced.twin(PODS, space, "web")
     own = await synced.tenant_client.get(PODS, "web", namespace=space)
@@ -370,7 +370,7 @@ async def test_forged_conditions_of_gates_cost_a_write_or_two(synced: SyncerWorl
     assert 1 <= len(tenant_writes) <= 2
 
 
-async def test_a_scheduling_gate_holds_a_pod_above(synced: SyncerWorld):
+async def test_a_scheduling_gate_holds_a_pod(synced: SyncerWorld):
     space = await synced.namespace()
     gated = pod("web", schedulingGates=[{"name": "example.com/wait"}])
     await synced.tenant_client.create(PODS, gated, namespace=space)

@@ -304,7 +304,9 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
     assert seen.rounds
 
 
-async def test_a_pod_with_a_claim_goes_home_or_is_told_why_it_waits(target_world: TargetWorld):
+async def test_a_pod_with_a_claim_goes_home_or_is_reported_with_the_reason(
+    target_world: TargetWorld,
+):
     world = target_world.world
     await world.super_node()
     await target_world.granted(

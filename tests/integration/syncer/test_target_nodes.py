@@ -23,7 +23,7 @@ __all__ = ["own_plane", "second", "target_world", "tenant"]
 pytestmark = needs_address
 
 
-async def test_the_node_that_stands_for_it_says_what_there_is(target_world: TargetWorld):
+async def test_the_node_that_stands_for_it_reports_what_there_is(target_world: TargetWorld):
     """A0-08."""
     await target_world.granted()
     node = await target_world.world.tenant_client.get(NODES, target_world.node)
@@ -53,7 +53,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(target_world: Targ
     assert target_world.name in {each["name"] for each in status["targets"]}
 
 
-async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_more(
+async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_nothing_else(
     target_world: TargetWorld,
 ):
     """Writes that change nothing slow the key down, and a taint of before keeps pods off longer."""
@@ -86,7 +86,7 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_mor
     assert ready["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-async def test_a_zone_that_is_not_all_of_it_any_more_is_taken_off_its_node(
+async def test_a_zone_that_is_no_longer_all_of_it_is_taken_off_its_node(
     target_world: TargetWorld,
 ):
     """Or pods that ask for it would run in another one."""

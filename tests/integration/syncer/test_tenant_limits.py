@@ -52,7 +52,7 @@ async def works(world: SyncerWorld, space: str, name: str) -> None:
     await eventually(lambda: world.twin(PODS, space, name))
 
 
-async def test_a_tenant_that_is_too_large_is_told_and_recovers_and_the_neighbour_goes_on(
+async def test_a_tenant_that_is_too_large_is_reported_and_recovers_and_the_neighbour_goes_on(
     world: SyncerWorld, tmp_path: Path
 ):
     """REL-77: the objects come as watch events, and then in the list of the next attempt."""

@@ -121,7 +121,7 @@ async def test_a_volume_that_names_its_claim_is_bound_as_well(offering: SyncerWo
     await phase_is(world, volume, "Bound")
 
 
-async def test_a_released_volume_is_free_once_the_tenant_says_so(offering: SyncerWorld):
+async def test_a_released_volume_is_free_once_the_tenant_releases_it(offering: SyncerWorld):
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
     await world.tenant_client.create(PERSISTENT_VOLUMES, own_volume(volume))
     await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
@@ -171,7 +171,7 @@ async def test_other_volumes_of_a_tenant_are_refused_with_one_event(offering: Sy
     assert claim_writes(world, "super", since, space) == []
 
 
-async def test_an_own_volume_that_was_made_anew_while_nobody_looked(offered: SyncerWorld):
+async def test_an_own_volume_that_was_recreated_while_no_syncer_ran(offered: SyncerWorld):
     world, volume = offered, fresh_name("own")
     super_name = names.build_volume_name(world.tenant.uid, volume)
     async with world.syncer():

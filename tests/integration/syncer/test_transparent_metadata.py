@@ -109,7 +109,7 @@ async def annotation_is(
 
 
 @pytest.mark.parametrize("kind", BODIES)
-async def test_keys_of_a_prefix_come_change_and_go_and_nothing_is_written_below(
+async def test_keys_of_a_prefix_come_change_and_go_and_nothing_is_written_in_the_super_cluster(
     world: SyncerWorld, kind: str
 ):
     async with prefixed(world, PREFIX), world.syncer():
@@ -193,7 +193,7 @@ async def test_without_the_prefix_the_keys_leave_also_where_they_would_hold_an_o
         assert (await world.twin(INGRESSES, space, "x"))["metadata"]["annotations"][KEY] == "1"
 
 
-async def test_a_pod_at_the_limit_of_annotations_keeps_its_own_and_is_told(world: SyncerWorld):
+async def test_a_pod_at_the_limit_of_annotations_keeps_its_own_and_is_reported(world: SyncerWorld):
     own = {"own": "x" * (object_meta.MAX_ANNOTATIONS_BYTES - 100)}
     async with prefixed(world, PREFIX), world.syncer():
         space = await world.namespace()

@@ -121,7 +121,7 @@ async def start(
     )
 
 
-async def test_a_thousand_label_changes_arrive_and_nobody_fights(synced: SyncerWorld):
+async def test_a_thousand_label_changes_arrive_and_writers_do_not_fight(synced: SyncerWorld):
     """REL-37: four additions, and no write at rest."""
     world = synced
     space, node = await world.namespace(), await world.super_node()

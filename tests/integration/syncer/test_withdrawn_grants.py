@@ -81,7 +81,7 @@ async def is_gone(target_world: TargetWorld, resource: Any, name: str, namespace
     return False
 
 
-async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(
+async def test_many_missing_pods_are_lost_only_after_a_confirmation(
     target_world: TargetWorld,  # noqa: F811
 ):
     """X-38, X-19: the same cluster, with a store that was set back."""
@@ -232,7 +232,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     await eventually(lambda: listed(target_world), until=lambda t: t == {}, within=30)
 
 
-async def test_a_service_with_pods_in_two_clusters_says_so_once(target_world: TargetWorld):  # noqa: F811
+async def test_a_service_with_pods_in_two_clusters_reports_it_once(target_world: TargetWorld):  # noqa: F811
     world = target_world.world
     node = await world.super_node()
     await target_world.granted()

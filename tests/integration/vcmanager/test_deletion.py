@@ -148,7 +148,7 @@ async def test_it_waits_for_the_syncer_to_let_go(stage: ManagerStage):
         await finish(stage, cluster)
 
 
-async def test_it_waits_for_a_syncer_that_never_said_a_word_of_it(stage: ManagerStage):
+async def test_it_waits_for_a_syncer_that_never_reported_it(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     late = await super_namespace(stage, cluster, "late")

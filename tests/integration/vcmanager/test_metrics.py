@@ -121,7 +121,7 @@ async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: ManagerSta
     assert await ready(stage, cluster) == "True"
 
 
-async def test_the_group_goes_while_nobody_answers_for_it(metered: ManagerStage):
+async def test_the_group_goes_while_it_has_no_endpoint(metered: ManagerStage):
     stage = metered
     cluster = await stage.declare(metrics="managed")
     await stage.bring_up(cluster)
@@ -151,7 +151,7 @@ async def test_the_group_goes_while_nobody_answers_for_it(metered: ManagerStage)
     assert await ready(stage, cluster) == "True"
 
 
-async def test_a_tenant_whose_eleventh_address_is_somebodys_is_ready_without(metered: ManagerStage):
+async def test_a_tenant_with_a_taken_eleventh_address_is_ready_without_it(metered: ManagerStage):
     stage = metered
     cluster = await stage.declare()
     await stage.bring_up(cluster)
@@ -173,7 +173,7 @@ async def test_a_tenant_whose_eleventh_address_is_somebodys_is_ready_without(met
     assert await reason(stage, cluster) != "AddressTaken"
 
 
-async def test_a_tenants_own_metrics_server_is_in_nobodys_way_until_ours_is_asked_for(
+async def test_a_tenants_own_metrics_server_stays_until_the_managed_one_is_requested(
     metered: ManagerStage,
 ):
     stage = metered
@@ -378,7 +378,7 @@ async def is_reached(real: MetricsTenant, client: Client) -> None:
     await eventually(look, until=lambda found: found.is_reached, within=90)
 
 
-async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_one_says(
+async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_one_reports(
     real: MetricsTenant,
 ):
     """Or the API server would call it unavailable, and delete no namespace."""

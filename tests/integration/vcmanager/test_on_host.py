@@ -224,7 +224,7 @@ STRANGERS_MAY_NOT = (
 
 
 @pytest.mark.parametrize("tenant", ["short"], indirect=True)
-async def test_a_stranger_may_only_ask_whether_it_lives(tenant: HostTenant):
+async def test_an_unauthenticated_client_may_only_read_the_health(tenant: HostTenant):
     serving = await tenant.pair("root-ca")
     stranger = Endpoint(server=tenant.server, ca=serving.certificate)
     async with Client(stranger) as client:

@@ -197,7 +197,7 @@ def _writes(scene: JoinedTarget, since: Any) -> list[tuple[str, str]]:
     ]
 
 
-async def test_a_target_that_was_joined_before_says_what_to_do(scene: JoinedTarget):
+async def test_a_target_that_was_joined_before_reports_the_remedy(scene: JoinedTarget):
     """And the agent is there all the same, to tell tenants."""
     there, plan = scene.yard.there, scene.plan
     await there.delete(resources.ROLE_BINDINGS, "vn-agent-tokens", namespace=plan.namespace)

@@ -171,7 +171,7 @@ async def yard(stage: ManagerStage, second: LocalControlPlane) -> AsyncIterator[
             await stage.admin.delete(resources.SUPER_CLUSTERS, each["metadata"]["name"])
 
 
-async def test_a_cluster_that_can_be_used_says_so_and_what_it_has(yard: TwoClusterStage):
+async def test_a_cluster_that_can_be_used_reports_it_and_what_it_has(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare()
     found = await yard.judged()
@@ -253,7 +253,7 @@ async def test_a_kubeconfig_is_taken_under_its_key(yard: TwoClusterStage, key: s
     assert (await yard.judged())["Ready"][0] == "True"
 
 
-async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_once(
+async def test_a_changed_secret_enqueues_its_cluster_and_no_other_and_counts_at_once(
     yard: TwoClusterStage,
 ):
     """A0-06, A1-05."""
@@ -279,7 +279,7 @@ async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_onc
     assert {each.name for each in yard.stage.woken if each.kind == "SuperCluster"} == {yard.name}
 
 
-async def test_a_loopback_kubeconfig_is_told_and_not_tried(yard: TwoClusterStage):
+async def test_a_loopback_kubeconfig_is_reported_and_not_tried(yard: TwoClusterStage):
     """A0-05, A1-01."""
     await yard.secret(kubeconfig=yard.second.kubeconfig())
     mark = yard.second.audit_mark()
@@ -309,7 +309,7 @@ async def test_a_kubeconfig_that_asks_for_more_is_refused_by_name(
     assert (status, reason, f"'{extra}'" in message) == ("False", "InvalidKubeconfig", True)
 
 
-async def test_a_token_that_has_ended_is_told_with_its_end(yard: TwoClusterStage):
+async def test_a_token_that_has_ended_is_reported_with_its_end(yard: TwoClusterStage):
     claims = base64.urlsafe_b64encode(b'{"exp": 1767225600}').decode().rstrip("=")
     await yard.secret(token=f"e30.{claims}.e30")
     await yard.declare()
@@ -342,7 +342,7 @@ async def _lacks(yard: TwoClusterStage, words: str) -> bool:
     return (status, reason) == ("False", "MissingRights") and words in message
 
 
-async def test_overlapping_networks_are_told_on_both_sides(yard: TwoClusterStage):
+async def test_overlapping_networks_are_reported_on_both_sides(yard: TwoClusterStage):
     """A1-12."""
     await yard.secret()
     await yard.declare(network={"podCIDRs": ["10.77.0.0/16"]})
@@ -361,7 +361,7 @@ async def test_overlapping_networks_are_told_on_both_sides(yard: TwoClusterStage
     assert (await yard.judged())["Ready"][:2] == ("False", "PodRangesOverlap")
 
 
-async def test_two_minors_off_is_told_with_who_should_move(yard: TwoClusterStage):
+async def test_two_minors_off_is_reported_with_who_should_move(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare()
     await yard.judged()
@@ -409,7 +409,7 @@ async def test_a_cluster_that_goes_away_keeps_what_is_known_and_comes_back(yard:
     assert (await yard.judged())["Ready"][0] == "True"
 
 
-async def test_a_cluster_that_takes_connections_and_says_nothing_is_no_answer(
+async def test_a_cluster_that_takes_connections_and_sends_nothing_is_no_answer(
     yard: TwoClusterStage,
 ):
     await yard.secret()
@@ -432,7 +432,7 @@ async def test_the_same_cluster_under_another_name_is_refused(yard: TwoClusterSt
     assert (await yard.judged("aaa-first"))["Ready"][0] == "True"
 
 
-async def test_another_cluster_behind_the_same_name_is_told(yard: TwoClusterStage):
+async def test_another_cluster_behind_the_same_name_is_reported(yard: TwoClusterStage):
     """Its etcd was reset, or the address leads somewhere else now."""
     await yard.secret()
     await yard.declare()

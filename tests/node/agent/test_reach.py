@@ -130,7 +130,7 @@ def test_what_a_policy_switches_off_is_refused_and_ends(rig, pods):
 # Who calls.
 
 
-def test_nobody_without_our_certificate(rig, pods, tmp_path):
+def test_no_client_without_our_certificate(rig, pods, tmp_path):
     """SEC-01, SEC-02: no certificate, one of another authority, one without our URI."""
     address = f"https://127.0.0.1:{rig.port}/containerLogs/default/tool/main"
     authority = ["--cacert", str(rig.folder / "serving-ca.crt")]
@@ -162,7 +162,7 @@ def _status(address: str, *options: str) -> int:
     return int(done.stdout[-3:])
 
 
-def test_health_says_nothing_of_anybody(rig):
+def test_health_names_no_tenant(rig):
     """The health route answers tenants; the plain port shows no tenant and no pod."""
     assert rig.curl("/healthz") == (200, "ok\n")
     url = f"http://127.0.0.1:{rig.health_port}/metrics"

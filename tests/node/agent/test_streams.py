@@ -114,7 +114,7 @@ def test_a_log_begins_at_one_time(rig, user, pods):
     assert (status, "Use one of them" in body) == (400, True)
 
 
-def test_what_is_not_there_is_told_in_words_that_people_know(rig, user, pods):
+def test_what_is_not_there_is_reported_in_words_that_people_know(rig, user, pods):
     """V-07: no such container, no such pod; the agent itself tells less of the first."""
     for verb, more in (("logs", ()), ("attach", ()), ("exec", ("--", "true"))):
         done = user.call(verb, "tool", "-c", "nothing", *more)
@@ -160,7 +160,7 @@ def test_following_ends_when_the_container_does(rig):
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_each_minor_of_kubectl_is_what_it_says_and_works(rig, pods, minor):
+def test_each_minor_of_kubectl_is_what_it_claims_and_works(rig, pods, minor):
     """The part of the matrix for which there is always time."""
     user = rig.tenant.kubectl.of_minor(minor)
     said = json.loads(user.run("version", "--client", "-o", "json"))["clientVersion"]["gitVersion"]
@@ -205,7 +205,7 @@ def test_arguments_arrive_as_they_were_written(user, pods, leg):
     assert done.out.split("\n")[:-1] == words
 
 
-def test_exec_of_nothing_says_why(user, pods, leg):
+def test_exec_of_nothing_reports_why(user, pods, leg):
     """The runtime's own words reach the user."""
     done = user.call("exec", "tool", "--", "/no/such/program")
     assert done.code != 0

@@ -80,7 +80,7 @@ def test_every_option_of_logs_arrives(there, user):
     assert there.tenant.super_namespace() not in body
 
 
-def test_a_log_that_is_not_there_says_so_without_names_from_below(there, user):
+def test_a_log_that_is_not_there_reports_it_without_names_of_the_super_cluster(there, user):
     """In the words of the super API server, less what is no matter of the tenant's."""
     done = user.call("logs", "far-tool", "--previous")
     assert done.code != 0

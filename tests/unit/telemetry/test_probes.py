@@ -116,7 +116,7 @@ async def test_head_has_no_body():
         assert answer.endswith(b"Content-Length: 3\r\nConnection: close\r\n\r\n")
 
 
-async def test_a_client_that_says_nothing_or_too_much_is_let_go(monkeypatch):
+async def test_a_client_that_sends_nothing_or_too_much_is_let_go(monkeypatch):
     async with HealthProbes(CollectorRegistry()).serve_in_block(0, "127.0.0.1") as port:
         with monkeypatch.context() as impatient:
             impatient.setattr(probes, "_REQUEST_SECONDS", 0.05)

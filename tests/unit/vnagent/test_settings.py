@@ -94,7 +94,7 @@ def test_the_environment_may_choose_the_way():
         settings.parse_settings([], {**CHART, "UPSTREAM": "insecure"}, "v1")
 
 
-def test_the_version_is_told(capsys):
+def test_the_version_is_reported(capsys):
     """`--version` ends the program with 0."""
     with pytest.raises(SystemExit) as ended:
         settings.parse_settings(["--version"], {}, "vn-agent v1")

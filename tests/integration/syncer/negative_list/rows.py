@@ -125,7 +125,7 @@ ROWS: tuple[str, ...] = (
 HERE = "tests/integration/syncer"
 NEVER = f"{HERE}/test_negative.py::test_what_never_goes_down_is_not_even_watched"
 ELSEWHERE: Mapping[str, str] = {
-    "2a schedulingGates": f"{HERE}/test_synced_back.py::test_a_scheduling_gate_holds_a_pod_above",
+    "2a schedulingGates": f"{HERE}/test_synced_back.py::test_a_scheduling_gate_holds_a_pod",
     "2a status": f"{HERE}/test_pods.py::test_a_forged_end_is_put_right_as_far_as_the_api_takes_it",
     "2b status.loadBalancer": f"{HERE}/test_services.py::test_a_load_balancers_address_goes_up",
     "2b EndpointSlice with selector": (

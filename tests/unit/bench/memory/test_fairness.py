@@ -49,7 +49,7 @@ def test_a_tenant_without_a_pod_beside_them_has_no_part_in_the_index():
     assert fairness.mutual_effects(ALONE, late, GREEDY, GREEDY_ALONE)["jain_beside"] == 1.0
 
 
-def test_changes_and_the_writes_that_they_became_are_told():
+def test_changes_and_the_writes_that_they_became_are_reported():
     storm = {"changes": 900, "begun_at": 10.0, "ended_at": 16.0}
     found = fairness.in_storm(ALONE, REGULAR, storm, 300)
     assert (found["storm_changes"], found["storm_writes"]) == (900, 300)

@@ -25,7 +25,7 @@ LIFE = {
 }
 
 
-def test_the_way_to_in_step_is_told_in_its_parts_and_as_one():
+def test_the_way_to_in_step_is_reported_in_its_parts_and_as_one():
     found = restarts.moments(CHURNED, FOUND, 100.0)
     assert found["in_step_s"] == pytest.approx(4.0)
     assert found["kill_to_in_step_s"] == pytest.approx(11.0)

@@ -199,7 +199,7 @@ async def test_a_stolen_lease_ends_the_scope_at_the_next_look():
         assert store.holder == "thief"  # what is not ours is not given back
 
 
-async def test_a_strangers_edit_does_not_lose_the_lease():
+async def test_a_foreign_edit_does_not_lose_the_lease():
     store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
     async with store.running(), _candidate(store, time, scope) as (lease, _):
         await eventually(lambda: scope.running and time.asleep == 1)

@@ -110,7 +110,7 @@ def check_fairness(script: list[str | int]) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(SCRIPTS)
-def test_nobody_who_can_be_served_is_passed_over_for_more_rounds_than_credit_has(script):
+def test_no_client_that_can_be_served_is_passed_over_for_more_rounds_than_credit_has(script):
     check_fairness(script)
 
 

@@ -80,7 +80,7 @@ async def test_a_pods_own_node_is_named(monkeypatch, cached, live, node: str, re
 
 
 @pytest.mark.parametrize("side", ["below", "above"])
-async def test_an_event_is_kept_until_it_is_told(monkeypatch: pytest.MonkeyPatch, side: str):
+async def test_an_event_is_kept_until_it_is_reported(monkeypatch: pytest.MonkeyPatch, side: str):
     monkeypatch.setattr(events, "EVENT_WAIT_SECONDS", 0.0)
     world = world_with({}, {**ON})
     key = queued(world)

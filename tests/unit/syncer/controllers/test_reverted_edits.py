@@ -298,7 +298,7 @@ SHOWN = [each for each in EDITS if not each.own_body]
 
 @pytest.mark.parametrize("manager", ["kubectl-edit", wellknown.SYNCER])
 @pytest.mark.parametrize("edit", SHOWN, ids=[f"{each.kind}-{each.path}" for each in SHOWN])
-async def test_an_edit_during_a_restart_is_told_by_its_field_manager(edit: Edit, manager: str):
+async def test_an_edit_during_a_restart_is_reported_by_its_field_manager(edit: Edit, manager: str):
     scene = Scene(edit)
     scene.super_says()
     await scene.sync()

@@ -85,7 +85,7 @@ async def test_a_slice_that_its_watch_leaves_out_counts_as_gone():
     assert world.below.writes() == [("delete", "EndpointSlice", "x")]
 
 
-def test_nothing_is_hidden_unless_a_row_says_so():
+def test_nothing_is_hidden_unless_a_row_specifies_so():
     for row in registry.KINDS:
         assert row.is_hidden({}) is False
     assert DeleteTarget._field_defaults["is_hidden"]({"labels": {}}) is False

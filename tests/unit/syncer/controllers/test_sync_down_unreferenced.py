@@ -137,7 +137,7 @@ async def test_so_it_is_with_a_token(world, monkeypatch):
     assert not world.below.writes()
 
 
-async def test_a_token_that_has_to_be_made_anew_is_not_there_meanwhile(world, monkeypatch):
+async def test_a_token_that_has_to_be_recreated_is_not_there_meanwhile(world, monkeypatch):
     """Somebody below has made its Secret immutable."""
     session = world.session
     token = TokenSpec(namespace="web", account="robot", account_uid="robot-uid")

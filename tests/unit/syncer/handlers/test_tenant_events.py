@@ -34,7 +34,9 @@ def nodes_woken(world: SessionWorld) -> int:
     [("n", True), ("", False), ("anew", False)],
     ids=["shown", "not-shown", "made-anew-below"],
 )
-def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(world, uid, is_shown):
+def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_enqueue_it(
+    world, uid, is_shown
+):
     def on_node(name: str) -> int:
         entry = parse_entry(
             orjson.dumps(
@@ -70,7 +72,7 @@ def kinds_woken(world: SessionWorld) -> set[str]:
     return taken - {"Pod"}
 
 
-def test_of_the_pods_that_need_an_object_the_first_and_the_last_wake_it(world):
+def test_of_the_pods_that_need_an_object_the_first_and_the_last_enqueue_it(world):
     volumes = [
         {"name": "a", "configMap": {"name": "x"}},
         {"name": "b", "persistentVolumeClaim": {"claimName": "x"}},

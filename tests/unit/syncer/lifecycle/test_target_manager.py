@@ -150,7 +150,9 @@ async def test_the_home_cluster_is_no_target(yard: TargetManagerWorld):
 
 
 @pytest.mark.parametrize("same", [{"labels": {"zone": "b"}}, {"network": {"reachable": True}}])
-async def test_what_is_said_of_a_target_takes_no_new_client(yard: TargetManagerWorld, same: Any):
+async def test_what_is_reported_of_a_target_takes_no_new_client(
+    yard: TargetManagerWorld, same: Any
+):
     await yard.secret()
     await yard.declare()
     await yard.declare(**same)
@@ -164,7 +166,7 @@ async def test_what_is_said_of_a_target_takes_no_new_client(yard: TargetManagerW
     )
 
 
-async def test_another_credential_address_or_registration_is_followed_anew_at_once(
+async def test_another_credential_address_or_registration_is_followed_again_at_once(
     yard: TargetManagerWorld,
 ):
     async def made(number: int) -> None:
@@ -231,7 +233,7 @@ async def test_a_target_that_goes_is_left_and_may_come_again(yard: TargetManager
         TypeError("a surprise"),
     ],
 )
-async def test_one_that_cannot_be_followed_is_tried_later_and_troubles_nobody(
+async def test_one_that_cannot_be_followed_is_tried_later_and_troubles_no_one(
     yard: TargetManagerWorld, fault: Exception
 ):
     RecordedTarget.fails = fault
@@ -257,7 +259,7 @@ async def test_one_that_is_declared_wrong_is_not_followed(yard: TargetManagerWor
 # --- the target itself ----------------------------------------------------------------------------
 
 
-async def test_what_we_say_ourselves_is_no_reason_to_look_again(yard: TargetManagerWorld):
+async def test_what_we_report_ourselves_is_no_reason_to_look_again(yard: TargetManagerWorld):
     """Or each failure would be followed by the next at once, said in other words."""
     RecordedTarget.fails = errors.Unavailable("no route")
     await yard.secret()
@@ -272,7 +274,7 @@ async def test_what_we_say_ourselves_is_no_reason_to_look_again(yard: TargetMana
     assert len(RecordedTarget.made) == 2
 
 
-async def test_one_that_cannot_be_followed_says_why(yard: TargetManagerWorld):
+async def test_one_that_cannot_be_followed_reports_why(yard: TargetManagerWorld):
     RecordedTarget.fails = errors.Unavailable("no route")
     await yard.secret()
     await yard.declare()
@@ -297,7 +299,7 @@ def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: A
         ([{"type": "Ready", "status": "True", "reason": "Ready"}], ""),
     ],
 )  # fmt: skip
-async def test_pods_are_placed_in_one_that_is_said_to_be_ready(
+async def test_pods_are_placed_in_one_that_is_reported_to_be_ready(
     yard: TargetManagerWorld, found: Any, refusal: str
 ):
     await yard.secret()

@@ -44,7 +44,7 @@ async def test_a_session_begins_once_the_status_names_its_target_and_that_is_rea
     assert session.tenant.super_cluster_uid == "r1"
 
 
-async def test_nothing_begins_where_nobody_would_look_for_it(yard: TargetWorldOfTenant):
+async def test_nothing_begins_where_no_one_would_look_for_it(yard: TargetWorldOfTenant):
     yard.ready()
     yard.world.below.refusals["apply VirtualCluster"] = errors.Forbidden("no")
     await yard.declare("c2")
@@ -136,7 +136,7 @@ async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: TargetW
     assert yard.said() == [], "and goes on being named"
 
 
-async def test_what_is_named_and_not_declared_is_told(yard: TargetWorldOfTenant):
+async def test_what_is_named_and_not_declared_is_reported(yard: TargetWorldOfTenant):
     await yard.declare("home", "c9")
     await tenant_status.reconcile_tenant_status(yard.world.key("Store", "", ""), yard.world.session)
     told = {
@@ -154,7 +154,7 @@ async def test_what_is_named_and_not_declared_is_told(yard: TargetWorldOfTenant)
     assert conditions[-1]["status"] == "True"
 
 
-async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_there(
+async def test_one_that_is_no_longer_declared_is_named_while_pods_are_assigned_there(
     yard: TargetWorldOfTenant,
 ):
     body = {"metadata": {"name": "p", "namespace": "web", "uid": "u"}, "spec": {}}
@@ -168,7 +168,7 @@ async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_
     assert yard.said() == [[]]
 
 
-async def test_what_is_there_already_counts_for_the_brake(yard: TargetWorldOfTenant):
+async def test_what_is_there_already_counts_for_the_guard(yard: TargetWorldOfTenant):
     """Or a restored store would pass for the one that it was carried down from."""
     target = yard.ready()
     brake = yard.world.link.store_guard
@@ -262,7 +262,7 @@ def phases(yard: TargetWorldOfTenant) -> list[Any]:
     return [(each["phase"], each["pods"]) for listed in bodies for each in listed]
 
 
-async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
+async def test_it_is_reported_how_a_target_is_and_how_many_pods_are_there(
     yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(target_statuses, "STATUS_INTERVAL_SECONDS", 0.02)
@@ -304,7 +304,7 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     assert yard.outposts._statuses.build("c2")["phase"] == "Draining"
 
 
-async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_answer(
+async def test_what_is_reported_of_a_silent_target_is_reported_that_long_after_its_last_answer(
     yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
     target = yard.ready()
@@ -365,7 +365,7 @@ async def test_our_own_words_are_no_reason_to_count_again_at_once(
     assert yard.outposts._statuses._timer is not None, "the pod is told of with the next count"
 
 
-async def test_what_the_cache_shows_may_be_older_than_what_was_said(
+async def test_what_the_cache_shows_may_be_older_than_what_was_reported(
     yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(target_statuses, "STATUS_INTERVAL_SECONDS", 0.01)
@@ -380,7 +380,7 @@ async def test_what_the_cache_shows_may_be_older_than_what_was_said(
 # --- what changes while something is written ------------------------------------------------------
 
 
-async def test_a_record_keeps_what_is_not_declared_any_more(yard: TargetWorldOfTenant):
+async def test_a_record_keeps_what_is_no_longer_declared(yard: TargetWorldOfTenant):
     pod = pod_of(yard, annotations={wellknown.ASSIGNED_CLUSTER: "gone/0"})
     await yard.declare("home", named=("gone",))
     assert yard.said() == []

@@ -116,7 +116,7 @@ async def test_a_node_of_the_tenants_own_keeps_no_target(yard: TargetWorldOfTena
     assert yard.there == ["home"]
 
 
-async def test_a_target_that_was_never_reached_holds_nobody_up_and_is_let_go(
+async def test_a_target_that_was_never_reached_delays_no_pod_and_is_let_go(
     yard: TargetWorldOfTenant,
 ):
     await yard.declare("home", "c2")

@@ -100,7 +100,7 @@ def test_what_is_not_ours_is_never_touched(model: Model):
 
 
 @given(models)
-def test_a_delete_is_always_of_a_living_object_of_ours_and_says_why(model: Model):
+def test_a_delete_is_always_of_a_living_object_of_ours_and_reports_why(model: Model):
     action = model.decision()
     if not isinstance(action, DeleteTwin):
         return

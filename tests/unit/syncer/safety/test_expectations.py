@@ -90,7 +90,7 @@ def test_an_echo_of_what_was_not_taken_is_not_quiet():
     assert of(awaited, 10) == [EventOrigin.OWN]
 
 
-def test_an_echo_that_somebody_came_for_is_not_quiet():
+def test_an_echo_that_another_writer_came_for_is_not_quiet():
     awaited = Expectations()
     awaited.expect_update(ClusterSide.TENANT, KEY, "10", taken=True)
     assert awaited.is_behind(ClusterSide.TENANT, KEY, entry(9))
@@ -207,7 +207,7 @@ def test_an_echo_that_came_before_the_answer_is_not_waited_for_once_more():
     assert not awaited.is_behind(ClusterSide.TENANT, KEY, entry(9))
 
 
-def test_of_an_object_that_changes_on_and_on_no_more_is_kept_than_tells_that_it_did():
+def test_of_an_object_that_changes_on_and_on_no_more_is_kept_than_reports_that_it_did():
     awaited = Expectations()
     for revision in range(10, 10_000):
         awaited.keep_early_event(ClusterSide.TENANT, KEY, entry(revision))

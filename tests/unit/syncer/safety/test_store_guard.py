@@ -47,7 +47,7 @@ def test_the_sentence_names_store_and_remedy():
     assert "kubectl vc confirm-deletes vc" in said
 
 
-def test_what_a_person_is_told_is_whole():
+def test_what_a_person_is_reported_is_whole():
     assert format_held_message(find_store_problem(KNOWN, sight(uid="")), "", "vc") == (
         "Deletes are not synced to the super cluster: the tenant's etcd has kube-system <none>,"
         " and it is not the etcd that was synced before. If this etcd is the right"
@@ -118,7 +118,7 @@ async def test_what_came_down_at_the_stores_very_revision_is_not_counted_yet():
     assert found.is_count_due
 
 
-async def test_a_tenant_without_anything_below_is_engaged_as_well():
+async def test_a_tenant_without_anything_in_the_super_cluster_is_engaged_as_well():
     found, _, _, log = watched(KNOWN, sight())
     await found.initialize(twin_uid=STORE, stamps=())
     assert not found.is_count_due
@@ -244,7 +244,7 @@ async def test_an_epoch_that_is_no_number_is_none(epoch):
     assert read_store_record(root, STORE) == StoreRecord(uid=STORE)
 
 
-async def test_an_epoch_that_nobody_counted_up_to_is_said_and_mended_by_a_confirmation():
+async def test_an_epoch_that_no_one_counted_up_to_is_reported_and_mended_by_a_confirmation():
     """Taken for ours it would be counted on, until it is no number any more: held for ever."""
     found, tenant, _, log = watched(KNOWN, sight(epoch=9_999_999_999_999_999_999))
     await found.initialize(twin_uid=STORE, stamps=(95,))
@@ -298,7 +298,9 @@ async def test_another_store_behind_the_same_address_is_noticed_for_good():
         ((91, 9_000), 0, True),
     ],
 )
-async def test_what_is_found_later_below_is_counted_as_if_known_at_once(stamps, seen, is_due):
+async def test_what_is_found_later_in_the_super_cluster_is_counted_as_if_known_at_once(
+    stamps, seen, is_due
+):
     revisions = [0]
     found, _, _, _ = watched(KNOWN, sight(), revisions=revisions)
     await found.initialize(twin_uid=STORE, stamps=())

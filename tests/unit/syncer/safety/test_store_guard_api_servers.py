@@ -120,7 +120,7 @@ async def test_others_may_write_the_root_namespace_while_it_is_marked(pair):
     assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
 
 
-async def test_a_root_namespace_that_was_made_anew_remembers_nothing_of_the_old_one(pair):
+async def test_a_root_namespace_that_was_recreated_remembers_nothing_of_the_old_one(pair):
     found = pair.brake()
     await found.initialize(twin_uid="", stamps=())
     spaces = pair.below.of(NAMESPACES)
@@ -149,7 +149,7 @@ async def test_a_look_asks_for_two_things_alone(pair):
     )
 
 
-async def test_a_store_without_its_system_namespace_is_nobodys(pair):
+async def test_a_store_without_its_system_namespace_belongs_to_no_tenant(pair):
     spaces = pair.above.of(NAMESPACES)
     spaces.remove(spaces.get("", "kube-system").decode())
     found = await store_guard.observe_store(pair.tenant_client)

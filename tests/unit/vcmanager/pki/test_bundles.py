@@ -68,7 +68,7 @@ def test_a_name_that_others_read_as_a_number_or_a_truth_is_quoted(name):
     assert bundles.read_kubeconfig_key_pair(document) == PAIR
 
 
-def test_its_secret_has_one_key_and_says_whose_it_is():
+def test_its_secret_has_one_key_and_reports_whose_it_is():
     secret = bundles.build_kubeconfig_secret("admin-kubeconfig", TENANT.root, "admin", b"x")
     assert set(secret["data"]) == {"admin-kubeconfig"}
     assert secret["metadata"]["labels"] == {"tenancy.x-k8s.io/credential": "admin"}

@@ -108,7 +108,7 @@ def test_the_wishes_of_the_chart_are_in_the_pods():
     assert {"name": "METRICS_PORT", "value": "0"} in spec["containers"][0]["env"]
 
 
-def test_what_the_chart_says_is_read_at_the_start(monkeypatch, capsys):
+def test_what_the_chart_specifies_is_read_at_the_start(monkeypatch, capsys):
     monkeypatch.setenv("AGENT_PODS", '{"image": "i", "imagePullPolicy": "Always"}')
     monkeypatch.setattr(__main__, "_read_version", lambda: "v0")
     options = __main__._parse_options([])

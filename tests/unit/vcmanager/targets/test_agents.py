@@ -31,7 +31,7 @@ async def test_missing_rights_are_named_and_looked_at_again(yard):
     assert (await yard.keep())[1] == "Serves"
 
 
-async def test_a_token_that_is_not_taken_is_said(yard):
+async def test_a_token_that_is_not_taken_is_reported(yard):
     yard.look_problem = errors.Unauthorized("no")
     assert (await yard.keep())[:2] == ("False", "NotAccepted")
 
@@ -51,7 +51,7 @@ async def test_what_has_the_name_of_one_and_is_none_stays(yard):
 
 
 @pytest.mark.parametrize("name", [SECRET, DEPLOYMENT])
-async def test_what_is_somebody_elses_is_left_alone(yard, name):
+async def test_what_is_another_owners_is_left_alone(yard, name):
     theirs = {"metadata": {"name": TITLE, "namespace": "vc-manager", "uid": "theirs"}}
     yard.home.objects[name] = theirs
     status, reason, message = await yard.keep()
@@ -72,20 +72,20 @@ async def test_what_an_earlier_registration_left_is_taken_away_first(yard):
 
 
 @pytest.mark.parametrize("name", [SECRET, DEPLOYMENT])
-async def test_what_the_home_cluster_refuses_is_said_and_no_more(yard, name):
+async def test_what_the_home_cluster_refuses_is_reported_and_nothing_else(yard, name):
     yard.home.problems["apply", name] = errors.Forbidden("quota")
     status, reason, message = await yard.keep()
     assert (status, reason) == ("False", "AgentCreateFailed")
     assert "quota" in message
 
 
-async def test_nobody_said_how_agents_run(yard):
+async def test_agents_without_settings(yard):
     yard.means = fake_means(yard.home)
     assert (await yard.keep())[:2] == ("False", "NotConfigured")
     assert yard.home.calls == []
 
 
-async def test_both_wake_the_super_cluster(yard):
+async def test_both_enqueue_the_super_cluster(yard):
     await yard.keep()
     for name in (SECRET, DEPLOYMENT):
         found = keys.get_owner_key(yard.home.objects[name]["metadata"])

@@ -71,7 +71,7 @@ async def test_it_is_renewed_at_half_of_its_life_without_a_rollout(yard):
         (errors.Timeout("slow"), "TokenCreateFailed", "slow"),
     ],
 )
-async def test_without_a_token_the_agent_runs_and_says_so(yard, problem, reason, words):
+async def test_without_a_token_the_agent_runs_and_reports_it(yard, problem, reason, words):
     """And what to do about it is in the condition."""
     yard.there.problem = problem
     said = await yard.keep()
@@ -189,7 +189,7 @@ async def test_an_answer_that_lasts_for_years_is_renewed_as_any_other(yard):
     assert yard.home.token == "made-2"
 
 
-async def test_a_token_of_an_account_that_was_made_anew_is_replaced(yard):
+async def test_a_token_of_an_account_that_was_recreated_is_replaced(yard):
     """Who removes an account takes back what it may do; joining makes another of its name."""
     await yard.keep()
     yard.look_problem = errors.Unauthorized("no such account")

@@ -16,7 +16,7 @@ STRAIGHT = replace(THERE, ca=trustme.CA().cert_pem.bytes())
 
 
 @pytest.mark.parametrize(("said", "vouching"), [(b"", STRAIGHT.ca), (KUBELETS, KUBELETS)])
-async def test_in_mode_agent_it_is_told_to_ask_kubelets_and_by_what_it_knows_them(
+async def test_in_mode_agent_it_is_informed_to_ask_kubelets_and_by_what_it_knows_them(
     yard, said, vouching
 ):
     """By an authority of their own where there is one, else by the API server's; never by none."""
@@ -43,7 +43,7 @@ async def test_in_mode_apiserver_no_kubelet_is_known(yard):
 @pytest.mark.parametrize(
     ("mode", "words"), [("apiserver", "(mode apiserver)"), ("agent", "kubelets (mode agent)")]
 )
-async def test_the_condition_says_which_mode_is_served(yard, mode, words):
+async def test_the_condition_reports_which_mode_is_served(yard, mode, words):
     await yard.keep(mode=mode, endpoint=STRAIGHT)
     yard.home.runs()
     status, reason, message = await yard.keep(mode=mode, endpoint=STRAIGHT)
@@ -52,7 +52,7 @@ async def test_the_condition_says_which_mode_is_served(yard, mode, words):
 
 
 @pytest.mark.parametrize("before", ["apiserver", "agent"])
-async def test_another_mode_has_the_pods_and_the_token_made_anew(yard, before):
+async def test_another_mode_has_the_pods_and_the_token_recreated(yard, before):
     """A pod that serves the mode of before is not said to serve this one."""
     after = "agent" if before == "apiserver" else "apiserver"
     await yard.keep(mode=before, endpoint=STRAIGHT)
@@ -95,7 +95,7 @@ async def test_other_authorities_of_kubelets_are_other_servers(yard):
 
 
 @pytest.mark.parametrize("said", [b"nothing", b" ", KUBELETS * 200])
-async def test_what_vouches_for_no_kubelet_is_told_and_nothing_shown_to_one(yard, said):
+async def test_what_vouches_for_no_kubelet_is_reported_and_nothing_shown_to_one(yard, said):
     await yard.keep(mode="agent", endpoint=STRAIGHT)
     answer = await yard.keep(mode="agent", endpoint=STRAIGHT, kubelet_authorities=said)
     assert answer[:2] == ("False", "NoKubeletAuthority")

@@ -171,7 +171,7 @@ async def test_a_timeout_of_the_session_itself_stays_one():
     assert found.count == 0
 
 
-async def test_what_nobody_renews_grows_old(monkeypatch):
+async def test_what_no_one_renews_grows_old(monkeypatch):
     """A node that is cut off from the super cluster serves for a while, then nothing new."""
     found = PermissionEnforcer()
     found.update(access())
@@ -194,7 +194,7 @@ def state() -> str:
     return shown.labels["state"]
 
 
-async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
+async def test_how_policies_stand_is_shown_and_reported(monkeypatch, capsys):
     """Each state once, also the one that nothing but time brings about."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.2)
     found = PermissionEnforcer()

@@ -88,7 +88,7 @@ def test_the_owner_gets_in():
         (route(container="main,init"), caller(), RefusalReason.CONTAINER),
     ],
 )
-def test_everybody_else_does_not(asked, who, reason):
+def test_other_clients_do_not(asked, who, reason):
     """SEC-03, SEC-05: another tenant, a super name, another UID, a container that was injected."""
     assert refusal(read_pods(listed(pod())), asked, who) is reason
 
@@ -139,7 +139,7 @@ def test_no_way_to_split_a_super_namespace_leads_into_it():
         {"vcuid": ONE + " "},
     ],
 )
-def test_a_record_that_is_not_whole_is_nobodys(record):
+def test_a_record_that_is_not_whole_belongs_to_no_tenant(record):
     """SEC-06: a pod that a person made in the tenant's super namespace."""
     table = read_pods(listed(pod(**record)))
     assert refusal(table, route()) is RefusalReason.NOT_FOUND
@@ -237,7 +237,7 @@ async def test_a_fresh_list_serves_many():
     assert kubelet.calls == 1
 
 
-async def test_no_is_said_on_a_list_of_this_moment_only(monkeypatch):
+async def test_only_a_current_list_can_refuse(monkeypatch):
     """SEC-17: who is not on this node's own list is not there; one that came is found at once."""
     monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
     kubelet = CountingKubelet(listed(), listed(pod()))
@@ -249,7 +249,7 @@ async def test_no_is_said_on_a_list_of_this_moment_only(monkeypatch):
     assert kubelet.calls == 2
 
 
-async def test_yes_is_said_on_a_list_that_is_not_old(monkeypatch):
+async def test_a_recent_list_can_allow(monkeypatch):
     """SEC-06: a pod that was replaced by hand is not served for longer than the list is fresh."""
     monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(gates, "MAX_LIST_AGE_SECONDS", 0.05)

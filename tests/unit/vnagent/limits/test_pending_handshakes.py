@@ -37,7 +37,7 @@ def test_places_of_one_address_leave_room_for_others():
     assert not strangers.is_full("a")
 
 
-def test_whoever_holds_the_most_loses_his_oldest():
+def test_the_address_with_the_most_handshakes_loses_its_oldest():
     """SEC-15, REL-85: to an address that holds less even with one more."""
     strangers = PendingHandshakes(per_source=5, total=6)
     oldest, *_ = [come(strangers, "a") for _ in range(3)]
@@ -58,7 +58,7 @@ def test_a_tenants_address_comes_first_and_leaves_last():
     assert strangers.choose_victim(PendingHandshake("new", 0.0), "tenant".__eq__) is None
 
 
-def test_tenants_who_say_nothing_keep_nobody_out():
+def test_silent_tenants_keep_no_client_out():
     """An address with many places takes none from one that has fewer, though it was let in."""
     strangers = PendingHandshakes(per_source=5, total=6)
     [come(strangers, "a") for _ in range(5)]

@@ -48,7 +48,7 @@ def test_a_pod_that_is_missing_from_one_list_is_counted_once():
         assert totals.update_total("t", set(), {}) == 101 * SECOND
 
 
-def test_a_counter_that_began_anew_goes_on_from_where_it_was():
+def test_a_counter_that_began_again_goes_on_from_where_it_was():
     """A later figure that is lower; each of its lives counts once."""
     totals = CpuCounters()
     steps = [(1, 100, 100), (2, 3, 103), (3, 5, 105), (4, 1, 106), (5, 200, 305)]
@@ -56,7 +56,7 @@ def test_a_counter_that_began_anew_goes_on_from_where_it_was():
         assert totals.update_total("t", {"a"}, taken(at, a=shown)) == total * SECOND
 
 
-def test_an_older_figure_tells_of_nothing():
+def test_an_older_figure_reports_nothing():
     """Two answers came in another order than they were taken: before and after a restart."""
     totals = CpuCounters()
     totals.update_total("t", {"a"}, taken(5, a=100))

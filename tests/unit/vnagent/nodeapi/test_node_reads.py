@@ -173,7 +173,7 @@ async def test_an_odd_kubelet_is_not_passed_on(tmp_path, path):
         await eventually(lambda: set_up.streams.count == 0)
 
 
-async def test_a_missing_right_is_said_to_be_ours(tmp_path):
+async def test_a_missing_right_is_reported_to_be_ours(tmp_path):
     """The kubelet's 403 names our account."""
     text = b"Forbidden (user=system:serviceaccount:vc-manager:vn-agent)"
     answer = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(text) + text
@@ -223,7 +223,7 @@ async def test_a_slow_kubelet_is_not_waited_for(tmp_path, monkeypatch):
         gateway.open()
 
 
-async def test_a_node_that_is_busy_says_so(tmp_path, monkeypatch, recorded):
+async def test_a_node_that_is_busy_reports_it(tmp_path, monkeypatch, recorded):
     """Few answers are in memory; who asks for yet another waits, but not for long."""
     monkeypatch.setattr(singleflight, "PLACE_WAIT_SECONDS", 0.2)
     gateway = running_agent.HeldKubelet(answering(content("/stats/summary")))
@@ -301,7 +301,7 @@ async def test_a_certificate_for_figures_opens_nothing_else(tmp_path):
     assert [line.split(b" ")[1] for line in kubelet.asked] == [b"/metrics/resource"]
 
 
-def test_nobody_is_remembered_for_nothing():
+def test_no_entry_is_kept_without_a_reason():
     """A tenant that once asked is no entry for ever."""
     places = node_reads.NodeReads(None, SimpleNamespace(kubelet=None), per_tenant=1)
     with places.hold_read("a"), places.hold_read("b"):

@@ -142,7 +142,7 @@ def test_forged_lines_do_not_pass(line):
     assert lines(got) == ["resource_scrape_error 0"]
 
 
-def test_a_figure_that_is_said_twice_is_none():
+def test_a_duplicate_figure_is_dropped():
     """Two lists of one pod, or a forged one behind the true one: a scraper would take either."""
     line = f'pod_cpu_usage_seconds_total{{namespace="{SPACE}",pod="shop"}} '
     turned = f'pod_cpu_usage_seconds_total{{pod="shop",namespace="{SPACE}",}} '
@@ -187,7 +187,7 @@ SCRAPS = st.sampled_from(
 
 @settings(max_examples=400)
 @given(st.lists(st.tuples(st.integers(0, len(ANSWER)), SCRAPS, st.integers(0, 3)), max_size=4))
-def test_damaged_answers_show_nobody_else(damage):
+def test_damaged_answers_show_no_one_else(damage):
     """Whatever is read is the tenant's pods by its own names, in text that reads back."""
     text = ANSWER
     for at, scrap, size in damage:

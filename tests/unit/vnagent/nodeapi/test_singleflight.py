@@ -68,7 +68,7 @@ async def test_equal_questions_share_an_answer(shared, kubelet):
     assert await read(shared) == b"2"
 
 
-async def test_an_old_answer_is_nobodys(shared, kubelet, monkeypatch):
+async def test_an_old_answer_is_not_used(shared, kubelet, monkeypatch):
     """Not even while somebody still reads it."""
     kubelet.may_answer.set()
     async with shared.share_response(FIGURES) as first:
@@ -116,7 +116,7 @@ async def test_who_waits_for_a_place_gets_it(shared, kubelet):
         assert await third == b"3"
 
 
-async def test_a_failure_is_everybodys_and_then_forgotten(shared, kubelet):
+async def test_a_failure_is_shared_and_then_forgotten(shared, kubelet):
     """And leaves no place taken."""
     kubelet.error = RequestRefusedError(502, RefusalReason.KUBELET_DOWN, "down")
     kubelet.may_answer.set()

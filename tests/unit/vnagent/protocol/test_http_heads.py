@@ -351,7 +351,7 @@ def test_a_switch_is_passed_without_foreign_headers():
     ]
 
 
-def test_a_stream_keeps_its_framing_and_says_that_it_closes():
+def test_a_stream_keeps_its_framing_and_reports_that_it_closes():
     """The body goes on byte for byte, so exactly one framing may be announced."""
     chunked = http_heads.parse_response(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/plain\r\n"

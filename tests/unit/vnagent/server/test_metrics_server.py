@@ -109,7 +109,7 @@ async def test_only_the_metrics_are_there(tmp_path):
         assert (await shown.ask(GOOD, "GET /metrics", "Content-Length: 5"))[0] == 400
 
 
-async def test_nothing_is_said_in_plain_text(tmp_path):
+async def test_plain_text_gets_no_answer(tmp_path):
     """SEC-13: a token is never asked for without TLS."""
 
     def talk(port: int) -> bytes:
@@ -125,7 +125,7 @@ async def test_nothing_is_said_in_plain_text(tmp_path):
         assert shown.api.asked == []
 
 
-async def test_who_is_refused_over_and_over_is_unheard(tmp_path):
+async def test_an_often_refused_client_is_ignored(tmp_path):
     """SEC-13: the API server is asked for nothing more; a reader at the same address still may."""
     async with showing(tmp_path) as shown:
         shown.listener.listener.peer_backoff = PeerBackoff(3, 600.0)
@@ -146,7 +146,7 @@ async def test_a_reader_is_not_shut_out_because_the_api_server_is_away(tmp_path)
         assert (await shown.ask(GOOD))[0] == 200
 
 
-async def test_connections_that_say_nothing_are_few_and_short(tmp_path, monkeypatch):
+async def test_silent_connections_are_few_and_short(tmp_path, monkeypatch):
     """SEC-13: whoever reaches the port can open them."""
     monkeypatch.setattr(metrics_server, "HANDSHAKE_SECONDS", 0.3)
     async with showing(tmp_path) as shown, contextlib.AsyncExitStack() as stack:

@@ -133,7 +133,7 @@ async def test_an_unasked_switch_is_no_answer(tmp_path):
         assert status_of(await set_up.send(LOGS)) == 502
 
 
-async def test_the_kubelets_words_are_told_in_the_tenants(tmp_path):
+async def test_the_kubelets_message_is_reported_with_the_tenants_names(tmp_path):
     """Super-side names stay below."""
     text = f'pod "shop_{SPACE}({SUPER_UID})" is not ready\n'.encode()
     answer = b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n" % len(text) + text
@@ -146,7 +146,7 @@ async def test_the_kubelets_words_are_told_in_the_tenants(tmp_path):
 
 
 @pytest.mark.parametrize("verb", [LOGS, EXEC], ids=["logs", "exec"])
-async def test_desynchronised_requests_reach_nobody(shared_stage, verb):
+async def test_desynchronised_requests_reach_no_upstream(shared_stage, verb):
     """SEC-09, FIG-11: a malformed head, a second request behind it; the kubelet sees none."""
     context = shared_stage.context()
     for malformed in MALFORMED:

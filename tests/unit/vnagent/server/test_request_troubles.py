@@ -54,7 +54,7 @@ async def test_a_kubelet_of_another_name_gets_no_token(tmp_path):
         assert set_up.kubelet.heads == []
 
 
-async def test_a_kubelet_that_is_down_is_said_to_be(tmp_path):
+async def test_a_kubelet_that_is_down_is_reported_to_be(tmp_path):
     """502 and a sentence, on each request anew."""
     kubelet = FakeKubelet()
     async with running_agent.staged(tmp_path, kubelet) as set_up:
@@ -193,7 +193,7 @@ async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(("call", "limit"), [(LOGS, "idle"), (LOGS, "total"), (RUN, "run")])
-async def test_nobody_waits_for_the_first_byte_for_ever(tmp_path, monkeypatch, call, limit):
+async def test_the_wait_for_the_first_byte_is_limited(tmp_path, monkeypatch, call, limit):
     """SEC-15: a place, and of runs there are few, comes back from who says nothing at all."""
     if limit == "run":
         monkeypatch.setattr(request, "RUN_SECONDS", 0.2)
@@ -242,7 +242,7 @@ async def test_few_runs_at_once(tmp_path):
         assert status_of(await set_up.send(RUN)) == 200
 
 
-async def test_one_stream_too_many_is_told_why(tmp_path):
+async def test_one_stream_too_many_is_reported_with_the_reason(tmp_path):
     """SEC-15: 429 for the greedy tenant, 200 for the other."""
     gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(pods=[running_agent.shop(), running_agent.shop(OTHER)], answer=gateway)
@@ -339,7 +339,7 @@ async def test_what_is_switched_off_ends(tmp_path, recorded):
         gateway.open()
 
 
-async def test_a_runtime_that_restarts_ends_streams_and_is_told(tmp_path, recorded):
+async def test_a_runtime_that_restarts_ends_streams_and_is_reported(tmp_path, recorded):
     """REL-90: the kubelet lives; what ran is broken off, what is new gets the kubelet's words."""
     text = b"rpc error: code = Unavailable desc = connection refused"
     down = b"HTTP/1.1 500 Oh\r\nContent-Length: %d\r\n\r\n" % len(text) + text

@@ -56,7 +56,7 @@ def sign(request_pem: bytes, *, address: str = "", life: timedelta = LIFE) -> by
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def test_a_request_says_who_we_are_and_nothing_more():
+def test_a_request_reports_who_we_are_and_nothing_more():
     """The signer compares: one IP, our own."""
     key, request_pem = serving_certificate.build_signing_request(POD)
     request = x509.load_pem_x509_csr(request_pem)
@@ -113,7 +113,7 @@ def test_renewal_is_at_two_thirds():
     assert serving_certificate.compute_renewal(certificate, key, POD) == began + timedelta(days=15)
 
 
-def test_a_certificate_for_somebody_else_is_not_used():
+def test_a_certificate_for_another_owner_is_not_used():
     """Tenants would refuse it, and nobody would know why."""
     key, request = serving_certificate.build_signing_request(POD)
     for odd in (sign(request, address="10.0.0.1"), b"", b"-----BEGIN CERTIFICATE-----\n"):

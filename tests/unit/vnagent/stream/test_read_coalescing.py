@@ -90,7 +90,7 @@ def test_a_pause_ends_long_rests():
     assert rests == [0.0] * 7 + [MIN_REST_SECONDS]
 
 
-def test_a_rest_that_was_cut_short_says_nothing():
+def test_a_rest_that_was_cut_short_reports_nothing():
     """It brought little as nobody waited for more: the next one is no longer for that."""
     tempo = ReadCoalescer()
     assert rests_of(tempo, [FEW])[-1] == 2 * MIN_REST_SECONDS

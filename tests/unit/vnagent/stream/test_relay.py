@@ -375,7 +375,7 @@ async def test_who_pings_and_reads_late_gets_all_of_it(authority):
         assert found.kubelets[0].is_lost
 
 
-async def test_who_has_heard_all_may_break_off_first(authority):
+async def test_a_reader_of_the_whole_answer_may_close_first(authority):
     """An API server closes as soon as its user is gone, which may be before the kubelet ends."""
 
     def end_a_moment_later(peer: ssl.SSLSocket) -> None:

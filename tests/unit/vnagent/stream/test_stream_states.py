@@ -177,7 +177,7 @@ async def test_each_order_has_its_end(steps, end, left):
     assert await stream.end() == (end, left)
 
 
-async def test_a_kubelet_that_has_said_all_is_not_missed():
+async def test_a_kubelet_that_has_reported_all_is_not_missed():
     """Its connection may break while the caller still reads: nothing is lost, all is waited for."""
     stream = RunningRelay()
     for step in ("caller reads slowly", "kubelet ends", "kubelet breaks"):
@@ -264,7 +264,7 @@ async def test_a_log_ends_with_its_reader(steps, end):
         ),
     ],
 )
-async def test_deadlines_are_told_from_ends(deadlines, steps, end):
+async def test_deadlines_are_distinguished_from_ends(deadlines, steps, end):
     """A caller that has been sent everything and does not close has been served."""
     stream = RunningRelay(deadlines=deadlines)
     for step in steps:

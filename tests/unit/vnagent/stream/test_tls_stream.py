@@ -54,7 +54,7 @@ async def test_an_end_in_mid_head_is_no_head(authority):
         assert not found.is_lost  # our direction is still open
 
 
-async def test_what_nobody_reads_does_not_pile_up(authority):
+async def test_what_no_one_reads_does_not_pile_up(authority):
     """A caller that sends megabytes before it is answered is held back."""
     sent = [0]
 
@@ -316,7 +316,7 @@ async def test_bytes_that_are_typed_one_by_one_are_enough():
     assert not pieces.is_lost
 
 
-async def test_what_is_said_at_once_is_sent_at_once():
+async def test_what_is_reported_at_once_is_sent_at_once():
     """Each record by itself would be a system call, and a wake of whoever reads it."""
     found = opened_on(PaddedTls(0))
     found.write(b"much", b"the end")
@@ -325,7 +325,7 @@ async def test_what_is_said_at_once_is_sent_at_once():
     assert len(found.__dict__["_transport"].calls) == 1
 
 
-async def test_what_breaks_with_the_last_of_a_handshake_is_told():
+async def test_what_breaks_with_the_last_of_a_handshake_is_reported():
     """Whoever goes on would ask a broken connection for its certificate."""
     found = opened_on(PaddedTls(0))
     found.connection_lost(None)

@@ -176,7 +176,7 @@ async def test_the_gate_is_the_same(tmp_path):
         assert set_up.kubelet.heads == []
 
 
-async def test_the_api_servers_words_are_told_in_the_tenants(tmp_path, recorded):
+async def test_the_api_servers_message_is_reported_with_the_tenants_names(tmp_path, recorded):
     """Status objects become the sentence in them; super names in it become the tenant's."""
     message = f'container "main" in pod "shop" of {SPACE} ({SUPER_UID}) is waiting to start'
     async with astray(tmp_path, api_server(answer=saying(failing(400, message)))) as set_up:
@@ -213,7 +213,7 @@ async def test_the_kubelets_own_words_pass(tmp_path):
         (b"", 502, "api_down"),
     ],
 )
-async def test_its_own_troubles_are_not_told(tmp_path, recorded, answer, status, reason):
+async def test_its_own_troubles_are_not_reported(tmp_path, recorded, answer, status, reason):
     """Addresses and accounts of the super cluster are nobody's to read."""
     async with astray(tmp_path, api_server(answer=saying(answer))) as set_up:
         found = await set_up.send(EXEC)

@@ -95,7 +95,7 @@ async def test_the_usual_way_is_no_news(tmp_path):
     assert api.heads[0].startswith(b"POST /api/v1/namespaces/vc-manager/events HTTP/1.1\r\n")
 
 
-async def test_what_is_configured_is_told_as_such(tmp_path):
+async def test_what_is_configured_is_reported(tmp_path):
     """Nobody is told of a certificate that was never looked at."""
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
@@ -106,7 +106,7 @@ async def test_what_is_configured_is_told_as_such(tmp_path):
     assert "certificate" not in said["message"]
 
 
-async def test_what_still_holds_is_told_again(tmp_path, monkeypatch):
+async def test_what_still_holds_is_reported_again(tmp_path, monkeypatch):
     """API servers forget Events after an hour."""
     monkeypatch.setattr(upstream_events, "REPEAT_SECONDS", 0.05)
     api = FakeKubelet(answer=saying(CREATED))

@@ -31,7 +31,7 @@ def modes(*sights: tuple[float, ConnectResult]) -> list[UpstreamMode]:
     return [mode for mode, _ in told(*sights)]
 
 
-def test_it_begins_straight_and_says_that_nothing_was_seen():
+def test_it_begins_straight_and_reports_that_nothing_was_seen():
     """The first call may come before the first look."""
     assert (
         initial_state(UpstreamSetting.AUTO).mode,
@@ -87,7 +87,7 @@ def test_what_is_configured_stays(wish):
         assert next_state(choice, sight, 100.0 * now) == choice
 
 
-def test_a_choice_says_since_when():
+def test_a_choice_reports_since_when():
     """Hysteresis counts from the change, not from the last look."""
     choice = next_state(initial_state(UpstreamSetting.AUTO), U, 7)
     assert choice.since == 7

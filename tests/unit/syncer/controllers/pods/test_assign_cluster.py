@@ -35,7 +35,7 @@ async def test_a_pod_is_recorded_before_anything_else(split: SplitWorld):
     assert split.link.assignments.get_cluster(split.pod(version=51, record=split.record())) == "c2"
 
 
-async def test_a_record_that_is_refused_seats_nobody(split: SplitWorld):
+async def test_a_record_that_is_refused_assigns_no_pod(split: SplitWorld):
     entry = split.pod(nodeSelector=THERE)
     split.above.refusals["patch"] = errors.Conflict("changed")
     with pytest.raises(NotReadyYet):
@@ -58,7 +58,7 @@ async def test_ten_of_one_moment_do_not_all_see_the_same_room(split: SplitWorld)
     )
 
 
-async def test_a_pod_that_goes_nowhere_is_told_as_a_scheduler_would(split: SplitWorld):
+async def test_a_pod_that_goes_nowhere_is_reported_as_a_scheduler_would(split: SplitWorld):
     split.pod(nodeSelector={wellknown.TARGET: "c9"})
     verdict = await split.place()
     assert isinstance(verdict, RequeueAfter)
@@ -147,7 +147,7 @@ async def test_a_place_whose_record_is_refused_is_given_back(split: SplitWorld):
     assert split.far.super_cluster.capacity.compute_free() == before
 
 
-async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: SplitWorld):
+async def test_a_pod_that_goes_while_it_is_recorded_takes_no_cluster(split: SplitWorld):
     pod = split.pod(nodeSelector=THERE)
     patch = split.above.patch
 

@@ -171,7 +171,7 @@ async def test_what_the_cache_shows_of_a_node_counts_once_it_has_caught_up():
         await present(world)
 
 
-async def test_a_node_that_was_taken_away_is_made_anew():
+async def test_a_node_that_was_taken_away_is_recreated():
     world = await with_node()
     shown(world, world.above.revision, is_whole=True)
     await present(world)
@@ -181,7 +181,7 @@ async def test_a_node_that_was_taken_away_is_made_anew():
     assert len(world.above.writes("Node")) == 4
 
 
-async def test_a_node_that_went_before_the_cache_showed_it_is_made_anew():
+async def test_a_node_that_went_before_the_cache_showed_it_is_recreated():
     world = await with_node()
     shown(world, world.above.revision - 1, is_whole=False)
     world.session.stores["Node"].discard(world.session.stores["Node"].list()[0], live=True)
@@ -189,7 +189,7 @@ async def test_a_node_that_went_before_the_cache_showed_it_is_made_anew():
     assert len(world.above.writes("Node")) == 4
 
 
-async def test_no_node_is_made_that_is_gone_below():
+async def test_no_node_is_made_that_is_gone_in_the_super_cluster():
     world = SessionWorld()
     bound_below(world, "p")
     world.super_cluster.nodes.discard(world.super_cluster.nodes.list()[0], live=True)

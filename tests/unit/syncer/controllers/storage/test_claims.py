@@ -41,7 +41,7 @@ def asked(world: SessionWorld, **spec: Any) -> Any:
     return world.key(CLAIM, "web", "c")
 
 
-async def test_a_refused_claim_is_told_once_and_woken_by_its_class():
+async def test_a_refused_claim_is_reported_once_and_enqueued_by_its_class():
     world = SessionWorld()
     key = asked(world, storageClassName="gold")
     for _ in range(3):
@@ -120,7 +120,7 @@ async def test_a_claim_is_filled_from_a_proved_twin_only(twin_of):
     assert world.below.writes() == [("create", CLAIM, "c")]
 
 
-async def test_a_pod_that_names_a_class_is_woken_by_it():
+async def test_a_pod_that_names_a_class_is_enqueued_by_it():
     world = SessionWorld()
     world.ready()
     containers = [{"name": "main", "image": "i"}]
@@ -180,7 +180,7 @@ async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volume
         {"name": "v", "ephemeral": {"volumeClaimTemplate": {}}},
     ],
 )
-async def test_a_pod_does_not_mount_a_strangers_claim_nor_wait_for_its_own(volume):
+async def test_a_pod_does_not_mount_a_foreign_claim_nor_wait_for_its_own(volume):
     world = SessionWorld()
     world.ready()
     name = "p-v" if "ephemeral" in volume else "stranger"

@@ -102,7 +102,7 @@ def test_two_differ_by_their_outlines_when_they_do(
 
 
 @given(before=BODIES, after=BODIES, reduces_live=st.booleans(), reduces_own=st.booleans())
-def test_what_is_fixed_is_made_anew_for_other_values_only(
+def test_what_is_fixed_is_recreated_for_other_values_only(
     before: dict[str, Any], after: dict[str, Any], reduces_live: bool, reduces_own: bool
 ):
     """One of the two may be an outline: the marks below make a twin larger than its original."""

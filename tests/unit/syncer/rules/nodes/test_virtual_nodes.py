@@ -216,7 +216,7 @@ def test_a_tenants_taint_stays_beside_ours_in_whatever_order():
     assert virtual_nodes.is_node_current(virtual, wanted)
 
 
-def test_a_taint_that_went_below_goes_and_the_tenants_stays():
+def test_a_taint_that_went_in_the_super_cluster_goes_and_the_tenants_stays():
     virtual = tainted(OWN_TAINT, OURS)
     wanted = virtual_nodes.build_node(below(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OWN_TAINT]
@@ -276,5 +276,5 @@ def test_what_counts_as_the_tenants_own():
 
 
 @pytest.mark.parametrize("effect", [["NoSchedule"], {"a": 1}, None, 7])
-def test_a_taint_of_any_shape_harms_nobody(effect):
+def test_a_taint_of_any_shape_harms_no_client(effect):
     assert added(tainted(OURS, {"key": "own", "effect": effect})) is None

@@ -266,7 +266,7 @@ def test_a_key_that_only_the_tenants_nodes_carry_becomes_names():
     assert choice.required == [{"matchFields": [named("n")]}, {"matchFields": [named("p")]}]
 
 
-def test_what_no_node_has_is_told_by_its_name():
+def test_what_no_node_has_is_reported_by_its_name():
     choice = chosen({"nodeSelector": {HIDDEN: "7"}}, NO_CHANGES)
     assert f"{HIDDEN}=7" in choice.problem
     asked = terms({"matchExpressions": [expression(HIDDEN, "In", "7", "8")]})
@@ -394,7 +394,7 @@ def test_of_very_many_nodes_a_pod_gets_those_of_its_uid():
         assert terms_ == list(choice.required or ())
 
 
-def test_a_chosen_pod_keeps_all_else_that_it_says():
+def test_a_chosen_pod_keeps_all_else_that_it_specifies():
     found = additions(**{"node-1": node(team="a")})
     preferred = [{"weight": 5, "preference": {"matchExpressions": [expression(OWN, "Exists")]}}]
     apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}

@@ -100,7 +100,7 @@ def test_our_own_labels_of_nodes_are_refused_in_words(spec, path):
     assert refused(spec) == [("node-label", path, text)]
 
 
-def test_every_place_that_is_refused_is_told():
+def test_every_place_that_is_refused_is_reported():
     spread = {"topologyKey": ROLE["key"], "maxSkew": 1}
     asked = {"nodeSelector": {OURS["key"]: ""}, "topologySpreadConstraints": [spread, dict(spread)]}
     assert [path for _, path, _ in refused(asked)] == [
