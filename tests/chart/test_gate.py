@@ -1,6 +1,6 @@
 """The gate on the syncer's account: with its token in hand, what a thief may write, and where.
 
-Every row of the syncer's table that writes is tried, so that a new kind is covered by itself; one
+Every row of the syncer's table that writes is tried, so that a new kind is covered by itself. One
 that cannot be made from nothing needs a sample in `gate.SAMPLES`.
 """
 
@@ -102,7 +102,7 @@ async def test_what_is_not_of_the_tenant_of_the_namespace_is_refused(stage, writ
     for namespace, was, becomes in (
         (away, own, own),
         (home, foreign, foreign),
-        (home, {}, {}),  # somebody else's object in a tenant's namespace
+        (home, {}, {}),  # another owner's object in a tenant's namespace
         *([(home, {}, own)] if verb in ("update", "patch", "delete") else []),
         *([(away, foreign, own)] if is_metadata_written else []),
         *([(home, {}, {"labels": own["labels"]})] if verb != "delete" else []),
@@ -176,7 +176,7 @@ def sample_deployment(namespace: str) -> Object:
     }
 
 
-# The account of a super namespace, which is put back whoever made it.
+# The account of a super namespace, which is put back the one that made it.
 
 
 async def test_a_workload_account_that_others_made_is_taken_over(stage):

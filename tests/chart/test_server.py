@@ -93,7 +93,7 @@ async def test_definitions_that_are_applied_again_change_nothing(client):
 
 
 async def test_the_server_warns_of_no_pod(server, client):
-    """The namespace says `restricted`; a pod below it would be refused, so each is tried."""
+    """The namespace says `restricted`. A pod below it would be refused, so each is tried."""
     namespace = fresh_name()
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     meta = {"name": namespace, "labels": labels}

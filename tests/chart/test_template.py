@@ -420,7 +420,7 @@ def test_a_drain_is_never_held_up_by_a_single_pod(usual):
 
 
 def test_metrics_of_agents_may_be_open_instead():
-    """Then nobody is asked about, and the port that shows them is the one of the probes."""
+    """Then no one is asked about, and the port that shows them is the one of the probes."""
     objects = render(
         *("--set", "agent.metrics.secure=false", "--set", "monitoring.podMonitors.enabled=true")
     )

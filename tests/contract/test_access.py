@@ -1,4 +1,4 @@
-"""Nobody may do more than the tables say, and the files say what the tables say."""
+"""No one may do more than the tables say, and the files say what the tables say."""
 
 import json
 import re

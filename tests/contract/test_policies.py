@@ -41,7 +41,7 @@ def plain(value: Any) -> Any:
 
 
 def compared(node: dict[str, Any], view: type, path: str) -> int:
-    """Compare a schema with a struct to the last leaf; returns how many leaves there are."""
+    """Compare a schema with a struct to the last leaf. Returns how many leaves there are."""
     fields = {each.encode_name: each for each in msgspec.structs.fields(view)}
     assert set(node["properties"]) == set(fields), path
     assert not node.get("required"), path

@@ -30,7 +30,7 @@ def reader(super_cluster: SuperClusterAdmin) -> Iterator[str]:
 def ask(
     super_cluster: SuperClusterAdmin, tmp_path: Path
 ) -> Callable[[str | None], tuple[int, str]]:
-    """Ask an agent for its metrics with an account's token, or without; status and text."""
+    """Ask an agent for its metrics with an account's token, or without. Status and text."""
     kubectl = super_cluster.kubectl
     trust = kubectl.get("configmap", "vn-agent-trust", "-n", COMPONENTS)
     (tmp_path / "ca.crt").write_text(trust["data"]["serving-ca.crt"])

@@ -308,7 +308,7 @@ def test_host_aliases_are_in_the_hosts_file(tenant: PodsOfCluster):
 
 
 def resolver_lines(found: dict[str, Any]) -> list[str]:
-    """Return the lines of a pod's resolv.conf; a kubelet writes its options in any order."""
+    """Return the lines of a pod's resolv.conf. A kubelet writes its options in any order."""
     options = "options "
     return [
         options + " ".join(sorted(line.split()[1:])) if line.startswith(options) else line

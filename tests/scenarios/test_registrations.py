@@ -152,7 +152,7 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
 
 
 async def test_a_delete_that_rests_on_absence_is_proved_at_a_target_as_well(far: Session):
-    """Its tenant object lives: were the owner not known, nobody would ask for that."""
+    """Its tenant object lives: were the owner not known, no one would ask for that."""
     body = config_map(far, "r1")
     entry = put(far.get_super_store("ConfigMap"), body)
     api: Any = far.super_client

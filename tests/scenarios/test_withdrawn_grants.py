@@ -29,7 +29,7 @@ async def proved(*_: object) -> None:
 
 
 def withdrawn(split: SplitWorld) -> None:
-    """Have c2 granted no more."""
+    """Have c2 no longer granted."""
     split.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
     split.far.target.prove_missing = proved  # type: ignore[union-attr,method-assign]
 
@@ -221,7 +221,7 @@ def test_the_patrol_passes_by_what_is_seated_elsewhere(split: SplitWorld):
 async def test_a_pod_waits_a_moment_for_a_target_that_opens_and_no_longer(
     split: SplitWorld, monkeypatch: pytest.MonkeyPatch, is_gone: bool
 ):
-    """Whether its session has not begun, or is not ready; each time anew."""
+    """Whether its session has not begun, or is not ready. Each time again."""
     if is_gone:
         split.link.remove_session(split.far)
     monkeypatch.setattr(candidates, "_find_refusal", lambda *_: candidates._NOT_REACHED_YET)

@@ -182,7 +182,7 @@ def end_space_below(world: MachineWorld, numbers: Sequence[int]) -> None:
 
 
 def stranger(world: MachineWorld, numbers: Sequence[int]) -> None:
-    """Somebody puts an object of their own where a twin would stand."""
+    """Someone puts an object of their own where a twin would stand."""
     tenant = tenant_of(world, numbers)
     resource = (CONFIG_MAPS, SECRETS)[numbers[3] % 2]
     twinless = [

@@ -1,6 +1,6 @@
 """A target that dies under load: what pods elsewhere feel of it, and what its return undoes.
 
-Owns the second cluster and its tenant, whose pods run in both; `rest` knows one cluster, so this
+Owns the second cluster and its tenant, whose pods run in both. `rest` knows one cluster, so this
 tenant is out of its sight, and judged here. Hazard: a load needs the same machine as what it
 measures, so only what is felt before, meanwhile and after in one turn is compared.
 """
@@ -50,11 +50,11 @@ LIFE_SECONDS = 3.0
 FELT_SECONDS = 20.0
 """Of load before, and after."""
 STAYING, LEAVING, COMING = 12, 4, 4
-"""Pods that run there all the time; that are deleted while it is away; and made then."""
+"""Pods that run there all the time. That are deleted while it is away. And made then."""
 NOTICED_SECONDS = 45.0
 """From the kill until its node is not ready, which is said 40 s after its last answer."""
 ROUNDS = 20
-"""Looks at both clusters that a turn has at least, or nobody can say that no pod was in both."""
+"""Looks at both clusters that a turn has at least, or no one can say that no pod was in both."""
 _SPACE = "default"
 
 
@@ -83,7 +83,7 @@ class OutageTarget:
         self.owners[body["metadata"]["uid"]] = owner
 
     def wrong_deletes(self) -> list[Violation]:
-        """Return what the syncer deleted there, or tried to, that nobody had asked for."""
+        """Return what the syncer deleted there, or tried to, that no one had asked for."""
         found = []
         for event in self._audit.writes():
             if event["verb"] != "delete" or event["objectRef"]["resource"] != PODS.plural:
@@ -101,7 +101,7 @@ class OutageTarget:
 
 
 async def join(stage: DrillStage, stack: AsyncExitStack) -> OutageTarget:
-    """Start a target and grant it to the last tenant; its load is nobody else's from here on."""
+    """Start a target and grant it to the last tenant. Its load is no one else's from here on."""
     tenant = stage.tenants.pop()
     plane = plane_of(stage.folder / "target")
     stack.push_async_callback(plane.stop)
@@ -153,7 +153,7 @@ class OutageLoad:
             self._ready.setdefault(body["metadata"]["uid"], now)
 
     async def felt(self, turn: DrillTurn, seconds: float) -> list[float]:
-        """Return how many milliseconds each pod took; all end a moment later."""
+        """Return how many milliseconds each pod took. All end a moment later."""
         tasks: list[asyncio.Task[float | None]] = []
         async with asyncio.TaskGroup() as group:
             for number in range(int(seconds * RATE)):
@@ -179,13 +179,13 @@ class OutageLoad:
 
 
 def is_ready(body: Object) -> bool:
-    """Tell whether a pod says that it is Ready."""
+    """Return whether a pod says that it is Ready."""
     found = (body.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
 
 
 async def target(turn: DrillTurn) -> None:
-    """The API server of a target is killed under load, and comes back; home hardly feels it."""
+    """The API server of a target is killed under load, and comes back. Home hardly feels it."""
     outage_target = turn.stage.outage_target
     assert outage_target is not None
     load, seen = OutageLoad([outage_target.tenant, *turn.stage.tenants]), ObservedDoubles()
@@ -273,7 +273,7 @@ def _get_p99(values: Sequence[float]) -> float:
 
 
 def slower(found: float, p99: Sequence[float]) -> list[Violation]:
-    """Return that others felt it, if they did; what was not measured is none of the goal."""
+    """Return that others felt it, if they did. What was not measured is none of the goal."""
     if found <= GOAL:
         return []
     before, meanwhile, after = p99
@@ -323,7 +323,7 @@ async def _is_in_step(
     leaving: Sequence[str],
     coming: Sequence[str],
 ) -> bool:
-    """Tell whether what was deleted is gone, what was made runs, and the node is ready."""
+    """Return whether what was deleted is gone, what was made runs, and the node is ready."""
     try:
         there = set(await outage_target.list_twin_uids())
         node = await outage_target.tenant.client.get(NODES, outage_target.target_world.node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SEED = 7
 OUTAGE_SECONDS = 60.0
-"""Of an API server; ten minutes are for the program."""
+"""Of an API server. Ten minutes are for the program."""
 TURNS = {
     "kill": 1,
     "restart": 2,

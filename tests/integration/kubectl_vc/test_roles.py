@@ -56,7 +56,7 @@ async def bind(desk: UserTerminal, role: dict, user: str, namespace: str = "") -
 
 @pytest.fixture
 async def owner(desk: UserTerminal, roles: dict[str, dict]) -> str:
-    """A person who may make tenants in one namespace; the following commands run as this one."""
+    """A person who may make tenants in one namespace. The following commands run as this one."""
     user = fresh_name("owner")
     await bind(desk, roles[EDIT], user, desk.namespace)
     await bind(desk, roles[VERSIONS], user)

@@ -1,4 +1,4 @@
-"""`kubectl vc target` between two real clusters; nobody probes here unless a test plays manager."""
+"""`kubectl vc target` between two real clusters. No one probes here unless a test plays manager."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_joining_again_keeps_what_is_not_given_again(two: TwoClusterUser):
 
 
 async def test_the_mode_is_joined_with_its_rights_and_kept(two: TwoClusterUser, tmp_path: Path):
-    """nodes/proxy in one mode alone; what is not said again stays as it was."""
+    """nodes/proxy in one mode alone. What is not said again stays as it was."""
     pem = tmp_path / "kubelets.crt"
     pem.write_bytes(two.other.ca)
 

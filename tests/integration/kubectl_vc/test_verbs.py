@@ -33,7 +33,7 @@ FREE = {"metadata": {"finalizers": None}}
 
 
 async def is_going(desk: UserTerminal) -> bool:
-    """Tell whether the VirtualCluster is being deleted."""
+    """Return whether the VirtualCluster is being deleted."""
     return "deletionTimestamp" in (await desk.fetch())["metadata"]
 
 
@@ -127,7 +127,7 @@ async def test_the_super_admin_sees_what_a_tenant_has_and_nothing_of_others(desk
 
 
 async def allow(desk: UserTerminal, user: str, *verbs: str) -> None:
-    """Let somebody do something with the VirtualClusters of the namespace, and nothing else."""
+    """Let someone do something with the VirtualClusters of the namespace, and nothing else."""
     rbac = "rbac.authorization.k8s.io"
     body = {"apiVersion": f"{rbac}/v1", "metadata": {"name": user, "namespace": desk.namespace}}
     rule = {"apiGroups": ["tenancy.x-k8s.io"], "resources": ["virtualclusters"], "verbs": verbs}

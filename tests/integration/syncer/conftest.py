@@ -1,6 +1,6 @@
-"""A super cluster and tenants as the syncer meets them, for the tests of this folder.
+"""A super cluster and tenants for the tests of this folder.
 
-What there is in such a world, and how it is used: `world`. What its servers are: `control_planes`.
+`world` has the content of such a world and its use. `control_planes` has its servers.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def shared_tenant(super_plane: LocalControlPlane, shared_plane: LocalControlPlan
 async def world(
     super_plane: LocalControlPlane, shared_plane: LocalControlPlane, shared_tenant: Tenant
 ) -> AsyncIterator[SyncerWorld]:
-    """The shared super cluster and tenant; no syncer runs yet."""
+    """The shared super cluster and tenant. No syncer runs yet."""
     async with (
         Client(super_plane.endpoint) as super_client,
         Client(shared_plane.endpoint) as tenant_client,

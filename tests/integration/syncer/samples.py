@@ -21,15 +21,15 @@ class KindSample:
     removal: Object
     """Merge patch that takes a field away."""
     drift: Object
-    """Merge patch by somebody below."""
+    """Merge patch by another writer in the super cluster."""
     at: tuple[str, ...]
     """The field that `change`, `removal` and `drift` are about."""
     keys: tuple[str, ...] = ()
-    """The keys of that field which count; empty: all."""
+    """The keys of that field which count. Empty: all."""
     super_patch: Any = None
-    """What the twin says there whatever the tenant says; None: what the tenant does."""
+    """What the twin says there whatever the tenant says. None: what the tenant does."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels that the object begins with; some take part by them only."""
+    """Labels that the object begins with. Some take part by them only."""
     status: Object | None = None
     """What the tenant's own controller says, without which it does not either."""
     is_referred_to: bool = False

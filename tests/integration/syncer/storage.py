@@ -37,7 +37,7 @@ def claim(name: str, storage_class: str | None = None, **spec: Any) -> Object:
 
 
 async def offer_class(world: SyncerWorld) -> str:
-    """Have a class below."""
+    """Create a class in the super cluster."""
     name = fresh_name("class")
     body = {
         "metadata": {"name": name},
@@ -52,7 +52,7 @@ async def offer_class(world: SyncerWorld) -> str:
 
 
 async def provision(world: SyncerWorld, space: str, name: str, storage_class: str) -> str:
-    """Make the volume of a super claim, as a provisioner does; the binder binds the two."""
+    """Make the volume of a super claim, as a provisioner does. The binder binds the two."""
     twin = await eventually(lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, name))
     volume = f"pvc-{twin['metadata']['uid']}"
     body = {
@@ -120,7 +120,7 @@ async def force_below(world: SyncerWorld, volume: str) -> None:
 
 
 async def bound_claim(world: SyncerWorld) -> tuple[str, str]:
-    """Have a claim `x` that is bound; returns its namespace and its volume."""
+    """Have a claim `x` that is bound. Returns its namespace and its volume."""
     space, named = await world.namespace(), await offer_class(world)
     await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, claim("x", named), namespace=space)
     volume = await provision(world, space, "x", named)

@@ -34,7 +34,7 @@ DeleteSample = Callable[[SyncerWorld, "MirroredSample", str], Awaitable[None]]
 
 
 async def make_it(world: SyncerWorld, sample: MirroredSample, name: str) -> str:
-    """Make an object of a sample's body below, under a new name when none is given."""
+    """Create a super object of a sample's body, under a new name if none is given."""
     name = name or fresh_name("c")
     metadata = {"name": name, "labels": {"tier": "gold"}}
     await world.super_client.create(
@@ -44,7 +44,7 @@ async def make_it(world: SyncerWorld, sample: MirroredSample, name: str) -> str:
 
 
 async def remove_it(world: SyncerWorld, sample: MirroredSample, name: str) -> None:
-    """Delete it below."""
+    """Delete it in the super cluster."""
     await world.super_client.delete(sample.resource, name)
 
 
@@ -63,7 +63,7 @@ async def _remove_volume(world: SyncerWorld, _: MirroredSample, name: str) -> No
 
 
 async def _make_address(world: SyncerWorld, _: MirroredSample, name: str) -> str:
-    """Have somebody else take an address of the tenant's slice."""
+    """Have another owner take an address of the tenant's slice."""
     network = ipaddress.ip_network(SLICE)
     address = name or str(network[256 + secrets.randbelow(256)])
     spec = {"clusterIP": address, "ports": [{"port": 1}]}
@@ -93,7 +93,7 @@ class TenantWriteCounts:
     """For one that the tenant deleted."""
     gone: tuple[str, ...] = ("delete",)
     remade: tuple[str, ...] = ("delete", "create")
-    """For one that was made anew below while nobody looked."""
+    """For a super object that was recreated while no syncer ran."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,13 +105,13 @@ class MirroredSample:
     seen: Object
     """What the tenant sees of the body."""
     change: Object
-    """Merge patch below that the tenant has to see; empty: nothing that is shown may change."""
+    """Merge patch of the super object that the tenant must see. Empty if no field may change."""
     removal: Object
-    """Merge patch below that takes what `change` set away again."""
+    """Merge patch of the super object that undoes `change`."""
     edit: Object
-    """Merge patch by the tenant that is undone; empty: the tenant's copy has nothing to edit."""
+    """Merge patch by the tenant that is undone. Empty: the tenant's copy has nothing to edit."""
     remake: Object | None
-    """Merge patch of the body into one that could not be reached by a change; None: once only."""
+    """Merge patch of the body into one that could not be reached by a change. None: once only."""
     costs: TenantWriteCounts
     make: CreateSample = make_it
     remove: DeleteSample = remove_it
@@ -123,7 +123,7 @@ class MirroredSample:
 
 
 def says(found: Object, patch: Object) -> bool:
-    """Tell whether an object is as a merge patch leaves it."""
+    """Return whether an object is as a merge patch leaves it."""
     return all(
         says(found.get(key) or {}, value) if isinstance(value, dict) else found.get(key) == value
         for key, value in patch.items()
@@ -254,7 +254,7 @@ SHOWN: Mapping[str, MirroredSample] = {
         removal={},
         edit={},
         remake=_THE_SAME,
-        costs=TenantWriteCounts(remade=()),  # it is still somebody else's
+        costs=TenantWriteCounts(remade=()),  # it is still another owner's
         make=_make_address,
         remove=_remove_address,
     ),

@@ -1,6 +1,6 @@
-"""A second super cluster: real servers behind an address of this machine that is not loopback.
+"""A second super cluster of real servers, at an address of this machine that is not loopback.
 
-`kubectl vc target join` and vc-manager are not here: the tests write what they would.
+`kubectl vc target join` and vc-manager do not run here. The tests write their objects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NODE = "there-1"
 
 
 def plane_of(folder: Path) -> LocalControlPlane:
-    """Return another cluster, not started yet."""
+    """Return a second cluster, not started yet."""
     return LocalControlPlane(
         folder,
         name="second",
@@ -47,14 +47,14 @@ def plane_of(folder: Path) -> LocalControlPlane:
 
 
 def running(folder: Path) -> Iterator[LocalControlPlane]:
-    """Run another cluster, in which the syncer may do what the role for targets says."""
+    """Run a second cluster, where the syncer has the rights of the role for targets."""
     with serving(plane_of(folder), lambda client: grant_target(client, SYNCER)) as plane:
         yield plane
 
 
 @dataclass(kw_only=True)
 class TargetWorld:
-    """A target of the home cluster, and the hands of everybody there."""
+    """A target of the home cluster, and all actors there."""
 
     world: SyncerWorld
     plane: LocalControlPlane
@@ -63,7 +63,7 @@ class TargetWorld:
 
     @property
     def server(self) -> str:
-        """Where it is reached from elsewhere."""
+        """The address that other machines reach."""
         return self.plane.server.replace("127.0.0.1", OWN)
 
     async def secret(self, user: str = SYNCER, *, plane: LocalControlPlane | None = None) -> None:
@@ -78,7 +78,7 @@ class TargetWorld:
         await self.world.super_client.apply(SECRETS, body, field_manager="test")
 
     async def declare(self, **spec: object) -> Object:
-        """Create the SuperCluster, and say of it what vc-manager says."""
+        """Create the SuperCluster with the status that vc-manager writes."""
         body = {
             "apiVersion": SUPER_CLUSTERS.api_version,
             "kind": "SuperCluster",
@@ -98,7 +98,7 @@ class TargetWorld:
         return made
 
     async def judge(self, **status: object) -> None:
-        """Write into its status what vc-manager found: that it is ready, and more."""
+        """Write the status as vc-manager does, with the condition Ready and more."""
         ready = {
             "type": "Ready",
             "status": "True",
@@ -113,11 +113,11 @@ class TargetWorld:
 
     @property
     def node(self) -> str:
-        """The node that stands for it in the tenant."""
+        """The virtual node of the target in the tenant."""
         return f"target-{self.name}"
 
     async def grant(self, *targets: dict[str, object]) -> None:
-        """Grant the tenant super clusters, and give its API an address that all can reach."""
+        """Grant the tenant super clusters, and give its API a reachable address."""
         tenant = self.world.tenant
         await self.world.super_client.patch(
             VIRTUAL_CLUSTERS,
@@ -134,27 +134,27 @@ class TargetWorld:
         )
 
     async def granted(self, *targets: dict[str, object]) -> None:
-        """Declare it, grant it beside home unless told otherwise, and wait for its node."""
+        """Declare the target, grant it beside home by default, and wait for its node."""
         await self.secret()
         await self.declare()
         await self.grant(*(targets or ({"name": "home"}, {"name": self.name})))
         await eventually(lambda: self.world.tenant_client.get(NODES, self.node))
 
     async def wait_node_label(self, key: str, value: str | None) -> None:
-        """Wait until its node in the tenant has a label with this value; None: has it not."""
+        """Wait until its node in the tenant has a label with this value, or lacks it for None."""
         await eventually(
             lambda: self.world.tenant_client.get(NODES, self.node),
             until=lambda found: found["metadata"]["labels"].get(key) == value,
         )
 
     async def twin(self, namespace: str, name: str, kind: Resource = PODS) -> Object:
-        """Return the twin there; raises NotFound."""
+        """Return the twin there. Raises NotFound."""
         return await self.target_client.get(
             kind, name, namespace=self.world.super_namespace(namespace)
         )
 
     async def has_twin(self, namespace: str, name: str, kind: Resource = PODS) -> bool:
-        """Tell whether there is a twin there."""
+        """Return whether the twin exists there."""
         try:
             await self.twin(namespace, name, kind)
         except NotFound:
@@ -162,7 +162,7 @@ class TargetWorld:
         return True
 
     async def start_pod(self, namespace: str, name: str) -> None:
-        """Bind the twin there and let it run, as a scheduler and a kubelet do."""
+        """Bind and start the twin there, as a scheduler and a kubelet do."""
         super_space = self.world.super_namespace(namespace)
         await eventually(lambda: self.twin(namespace, name))
         binding = {
@@ -183,7 +183,7 @@ class TargetWorld:
         )
 
     async def remove_pod(self, namespace: str, name: str) -> None:
-        """Let a twin that is being deleted go, as its kubelet does."""
+        """Delete a terminating twin, as its kubelet does."""
         super_space = self.world.super_namespace(namespace)
         await eventually(
             lambda: self.twin(namespace, name),
@@ -192,7 +192,7 @@ class TargetWorld:
         await self.target_client.delete(PODS, name, namespace=super_space, grace_seconds=0)
 
     def target(self) -> TargetCluster | None:
-        """Return it as the syncer that runs now follows it."""
+        """Return the target as the running syncer follows it."""
         found = self.world.running[-1].targets.targets.get(self.name)
         return found if found is not None and found.is_ready else None
 
@@ -201,7 +201,7 @@ class TargetWorld:
 async def open_target_world(
     world: SyncerWorld, plane: LocalControlPlane
 ) -> AsyncIterator[TargetWorld]:
-    """Have a target for the length of a block; it is declared by whoever needs it."""
+    """Yield a target for the length of a block. A test that needs it declares it."""
     async with Client(plane.endpoint) as there:
         found = TargetWorld(world=world, plane=plane, target_client=there, name=fresh_name("c"))
         try:

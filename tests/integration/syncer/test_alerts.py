@@ -1,6 +1,6 @@
 """Each alert about the syncer's work fires in its fault, over what the syncer really tells.
 
-The syncer runs in this process, so what it tells is this process's own; the rules are the chart's.
+The syncer runs in this process, so what it tells is this process's own. The rules are the chart's.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def drifts(scrape: AlertScrape) -> dict[Series, float]:
 
 
 async def config_map(world: SyncerWorld, space: str, name: str) -> None:
-    """Have a ConfigMap below, with a pod that needs it."""
+    """Create a ConfigMap with a copy in the super cluster, and a pod that needs it."""
     await world.tenant_client.create(
         CONFIG_MAPS, {"metadata": {"name": name}, "data": {"a": "1"}}, namespace=space
     )

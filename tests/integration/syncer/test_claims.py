@@ -1,4 +1,4 @@
-"""Claims: bound below by a real binder, and their volumes shown above."""
+"""Claims that a real binder binds in the super cluster, and their volumes in the tenant."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_claim_is_bound_and_its_volume_shown(synced: SyncerWorld):
 
 
 async def test_a_bound_claim_grows(synced: SyncerWorld):
-    """REL-44: asked for above, done below, and told."""
+    """REL-44: requested in the tenant, done in the super cluster, and reported."""
     space, volume = await bound_claim(synced)
     since = synced.mark("super")
     grown = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
@@ -166,7 +166,7 @@ async def test_a_claim_that_was_deleted_in_the_super_cluster_never_gets_other_st
         lambda: synced.tenant_client.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space),
         until=lambda body: body["status"]["phase"] != "Bound",
     )
-    # Whoever runs the super cluster gives the volume back, as on any cluster.
+    # The platform administrator gives the volume back, as on any cluster.
     freed = {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}}
     await synced.super_client.patch(PERSISTENT_VOLUMES, volume, freed)
     await is_bound(synced, space, "x")

@@ -39,7 +39,7 @@ OBJECTS: dict[str, tuple[Resource, Object]] = {
 
 
 async def furnish(world: SyncerWorld) -> str:
-    """Have one of each kind below, and a pod that runs and needs them."""
+    """Create one object of each kind with its copy, and a running pod that needs them."""
     space, node = await world.namespace(), await world.super_node()
     for resource, body in OBJECTS.values():
         await world.tenant_client.create(
@@ -190,7 +190,7 @@ async def test_orphans_of_every_kind_are_collected_after_a_downtime(world: Synce
 async def test_what_was_made_immutable_in_the_super_cluster_follows_its_tenant_all_the_same(
     synced: SyncerWorld, kind: str, size: int
 ):
-    """No change can be put in its place, so it is made anew, and only when it has to change."""
+    """No change can be put in its place, so it is created again, and only when it has to change."""
     space, (resource, _) = await furnish(synced), OBJECTS[kind]
     super_space, value = synced.super_namespace(space), "MTIz" * size
     await synced.tenant_client.patch(resource, "x", {"data": {"b": value}}, namespace=space)
@@ -219,7 +219,7 @@ async def test_what_was_made_immutable_in_the_super_cluster_follows_its_tenant_a
 
 
 async def test_a_secret_named_like_a_word_of_every_pod_goes_with_its_last_pod(synced: SyncerWorld):
-    """`v1` stands in each body; only a name in the place of a name holds what it names."""
+    """`v1` stands in each body. Only a name in the place of a name holds what it names."""
     space = await synced.namespace()
     await synced.tenant_client.create(SECRETS, {"metadata": {"name": "v1"}}, namespace=space)
     volumes = [{"name": "v", "secret": {"secretName": "v1"}}]
@@ -368,7 +368,7 @@ async def test_a_tenants_own_node_condition_costs_no_write(synced: SyncerWorld):
     await asyncio.sleep(0.3)
     await synced.idle()
     assert [w for w in synced.writes("tenant", since) if w.resource.startswith("nodes")] == []
-    # What goes below still goes above, and the tenant's own stays.
+    # A removal in the super cluster is synced back, and the tenant's own stays.
     live = await synced.super_client.get(NODES, node)
     live["status"]["conditions"].append({**condition, "type": "example.com/Theirs"})
     await synced.super_client.replace(NODES, live, subresource="status")

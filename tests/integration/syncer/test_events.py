@@ -15,7 +15,7 @@ BEGAN = "2026-01-01T00:00:00.000000Z"
 
 
 async def placed(world: SyncerWorld) -> tuple[str, str, Object]:
-    """Have a pod run; returns its namespace, its node and its twin."""
+    """Have a pod run. Returns its namespace, its node and its twin."""
     space, node = await world.namespace(), await world.super_node()
     await world.tenant_client.create(PODS, pod("web"), namespace=space)
     await world.start_pod(space, "web", node)
@@ -64,7 +64,7 @@ async def test_an_event_grows_in_the_tenant_as_it_grows_in_the_super_cluster(syn
     told = await shown(synced, space, "web.1", **grown)
     assert told["source"] == {"component": "kubelet", "host": node}
     assert told["firstTimestamp"] == "2026-01-01T00:00:00Z"
-    # Gone in the tenant by its own time to live: the next occurrence makes it anew.
+    # Gone in the tenant by its own time to live: the next occurrence creates it again.
     await synced.tenant_client.delete(EVENTS, "web.1", namespace=space)
     await synced.super_client.patch(EVENTS, "web.1", {"count": 8}, namespace=super_space)
     await shown(synced, space, "web.1", count=8)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.thorough
 BURST = 200
 DOWN = "VirtualClusterSyncerDown"
 BY_DESIGN = {"namespaces", "configmaps", "virtualclusters/status"}
-"""Whoever engages a tenant counts up its store's epoch, on both sides, and says that it did."""
+"""The syncer that engages a tenant increments the epoch on both sides, and logs that."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ async def stage(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator
 
 
 def started(name: str, folder: Path, kubeconfig: bytes) -> SyncerProcess:
-    """Start a syncer in a pod of that name; a second time, it is that pod's container again."""
+    """Start a syncer in a pod of that name. A second time, it is that pod's container again."""
     return SyncerProcess("syncer", name, folder, kubeconfig, env={"POD_UID": f"uid-{name}"})
 
 
@@ -172,7 +172,7 @@ async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wake
     assert len(await stage.super_pods(space)) < BURST, "the holder was too fast to be frozen"
     await eventually(pair.holder, until=standby.name.__eq__, within=PATIENCE)
     await stage.all_are_below(space, creating.result())
-    # News for whoever wakes: more to make than it has hands, and all of it made already.
+    # Work for the syncer that continues: more than its workers, and all of it done already.
     await stage.all_are_below(space, await stage.burst(space, "more"))
     marked = pair.mark()
     holder.process.resume()

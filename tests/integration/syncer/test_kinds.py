@@ -1,4 +1,4 @@
-"""Every kind that goes down lives the same life; each write is counted, so that flapping shows."""
+"""Every kind that goes down lives the same life. Each write is counted, so that flapping shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REFUSED = 400
 _CONFLICT = 409
 """Of a claim it counts for nothing: the binder and its protection write it meanwhile."""
 REPAIRED = 10.0
-"""Seconds that drift may last on a busy machine; the patrol alone would take minutes."""
+"""Seconds that drift may last on a busy machine. The resync alone would take minutes."""
 _CHANGES = {UpdateMethod.REPLACE: "update", UpdateMethod.MERGE: "patch", UpdateMethod.OWN: "patch"}
 BY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
 IN_NAMESPACES = pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def very_long() -> str:
 
 @dataclass(frozen=True)
 class KindLifecycle:
-    """One object on both sides: everybody's hands but the syncer's."""
+    """One object on both sides: all actors except the syncer."""
 
     world: SyncerWorld
     kind: SyncedKind
@@ -116,7 +116,7 @@ class KindLifecycle:
         await self.world.tenant_client.patch(self.kind.resource, name, patch, namespace=namespace)
 
     async def meddle(self, patch: Object) -> None:
-        """Let somebody change the twin."""
+        """Let someone change the twin."""
         namespace, name = self.super_key
         await self.world.super_client.patch(self.kind.resource, name, patch, namespace=namespace)
 
@@ -127,12 +127,12 @@ class KindLifecycle:
         await gone(self.own)
 
     async def remove_twin(self) -> None:
-        """Let somebody delete the twin."""
+        """Let someone delete the twin."""
         namespace, name = self.super_key
         await self.world.super_client.delete(self.kind.resource, name, namespace=namespace)
 
     def is_as_wanted(self, own: Object, twin: Object) -> bool:
-        """Tell whether a twin says what the tenant's object does, and is that object's."""
+        """Return whether a twin says what the tenant's object does, and is that object's."""
         wanted = self.sample.value(own) if self.sample.carries_changes else self.sample.super_patch
         notes = twin["metadata"]["annotations"]
         return (
@@ -142,7 +142,7 @@ class KindLifecycle:
         )
 
     async def in_step(self, *, unlike: str = "", within: float = 30.0) -> Object:
-        """Wait until the twin is as wanted; `unlike`: and another than that of this UID."""
+        """Wait until the twin is as wanted. `unlike`: and another than that of this UID."""
         own = await self.own()
         return await eventually(
             self.twin,
@@ -176,7 +176,7 @@ class KindLifecycle:
 async def test_life(world: SyncerWorld, kind: SyncedKind):
     """REL-04, REL-09, REL-39: from the first write to a name's second owner.
 
-    The namespace's name is hashed below.
+    The namespace's name is hashed in the super cluster.
     """
     life, changed = KindLifecycle(world, kind, very_long()), _CHANGES[kind.update_method]
     per_change = (changed,) if life.sample.carries_changes else ()
@@ -230,7 +230,7 @@ async def test_life(world: SyncerWorld, kind: SyncedKind):
 
 @BY_KIND
 async def test_the_patrol_finds_what_events_missed(synced: SyncerWorld, kind: SyncedKind):
-    """The cache has the change and no key was woken; at rest the patrol finds nothing."""
+    """The cache has the change and no key was woken. At rest the resync finds nothing."""
     life, session = KindLifecycle(synced, kind, fresh_name("n")), synced.session
     patrol = Resync(synced.running[-1].tenants.sessions)
     await life.prepare()

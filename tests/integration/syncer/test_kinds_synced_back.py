@@ -1,4 +1,4 @@
-"""Every kind that a tenant is shown lives the same life; each write is counted."""
+"""Every kind that a tenant is shown lives the same life. Each write is counted."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from tests.support.eventually import eventually
 pytestmark = pytest.mark.thorough
 
 APART = {
-    EVENT: "is told and never taken back: below",
+    EVENT: "is posted and never withdrawn: see the test of Events here",
     TENANT_STATUS: "is not an object",
     ASSIGNMENT: "is where a pod runs, and no object: test_assigned_clusters",
-    TOKEN: "is a Secret below and nothing above: test_synced_back",
-    TENANT_NETWORK: "is a definition below and nothing above: test_networks",
+    TOKEN: "is a Secret of the super cluster only: test_synced_back",
+    TENANT_NETWORK: "is a definition of the super cluster only: test_networks",
     NETWORK_CRD: "is created once and then the tenant's: test_networks",
-    SERVICE_VARIABLES: "is a ConfigMap below and nothing above: test_services",
-    DEFAULT_POLICY: "is a NetworkPolicy below and nothing above: test_isolation",
-    RESOURCE_QUOTA: "is an object below and nothing above: test_quota",
-    LIMIT_RANGE: "is an object below and nothing above: test_quota",
+    SERVICE_VARIABLES: "is a ConfigMap of the super cluster only: test_services",
+    DEFAULT_POLICY: "is a NetworkPolicy of the super cluster only: test_isolation",
+    RESOURCE_QUOTA: "is an object of the super cluster only: test_quota",
+    LIMIT_RANGE: "is an object of the super cluster only: test_quota",
     QUOTA_REPORT: "is written by the syncer alone: test_quota",
 }
 SHOWN_KINDS = sorted({*dispatcher._BY_KEY_KIND} - {*APART})
@@ -58,7 +58,7 @@ SHOWN_KINDS = sorted({*dispatcher._BY_KEY_KIND} - {*APART})
 
 @dataclass(frozen=True)
 class MirrorLifecycle:
-    """One object of a kind that is shown, and everybody's hands but the syncer's."""
+    """One object of a kind that is shown, and all actors except the syncer."""
 
     world: SyncerWorld
     sample: MirroredSample
@@ -77,7 +77,7 @@ class MirrorLifecycle:
         )
 
     async def change(self, patch: Object) -> None:
-        """Have somebody change the super cluster's object."""
+        """Have someone change the super cluster's object."""
         if patch:
             await self.world.super_client.patch(self.sample.resource, self.name, patch)
 
@@ -87,11 +87,11 @@ class MirrorLifecycle:
         await self.is_seen(patch)
 
     async def remove(self) -> None:
-        """Have somebody delete the super cluster's object."""
+        """Have someone delete the super cluster's object."""
         await self.sample.remove(self.world, self.sample, self.name)
 
     async def make(self, sample: MirroredSample | None = None) -> None:
-        """Have somebody make it once more."""
+        """Have someone make it once more."""
         await self.sample.make(self.world, sample or self.sample, self.name)
 
     async def delete(self) -> None:
@@ -123,7 +123,7 @@ class MirrorLifecycle:
 
 @pytest.fixture
 async def open_world(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
-    """A world whose tenant sees every class and every node; both sides serve all kinds."""
+    """A world whose tenant sees every class and every node. Both sides serve all kinds."""
     for client in (world.super_client, world.tenant_client):
         await serve(client)
     async with policed(world, structs.replace(EVERYTHING, nodes=NodesSpec(expose="all"))):

@@ -91,7 +91,7 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(
         )
         await world.idle()
         assert sorted(reads(world, since)) == [f"super {names[0]}", f"tenant {names[0]}"]
-        # So is a value that somebody changed below.
+        # So is a value that another writer changed in the super cluster.
         super_space = world.super_namespace(space)
         drift = {"data": {"large": None}}
         await world.super_client.patch(resource, names[1], drift, namespace=super_space)

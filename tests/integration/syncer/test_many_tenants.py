@@ -1,4 +1,4 @@
-"""Tenants beside each other: equal names stay apart, and a dead one stops nobody."""
+"""Tenants beside each other: equal names stay apart, and a dead tenant stops no other."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ async def stop_serving(client: Client) -> None:
 
 @pytest.fixture
 async def open_world(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
-    """A world whose tenant sees every class; both sides serve all kinds."""
+    """A world whose tenant sees every class. Both sides serve all kinds."""
     for client in (world.super_client, world.tenant_client):
         await serve(client)
     async with policed(world, EVERYTHING):
@@ -123,7 +123,7 @@ async def mirrored(open_world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
 
 
 async def make(world: SyncerWorld, case: MirroredSample, name: str = "") -> str:
-    """Make the object of a case below."""
+    """Create the super object of a case."""
     return await make_it(world, case, name)
 
 

@@ -1,7 +1,7 @@
-"""What a tenant may not have is refused: told once and soon, nothing below, and nobody runs hot.
+"""Refused objects: one Event soon, no copy in the super cluster, and no busy loop.
 
 All cases run in one world, first all that are refused and then their neighbours, so that the
-waiting is done once; each test then looks at what became of its own.
+waiting is done once. Each test then looks at what became of its own.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _at(body: Any, place: FieldPath) -> Any:
 
 
 def test_what_never_goes_down_is_not_even_watched():
-    """Nor may the syncer make any of it below."""
+    """The syncer may create none of them in the super cluster either."""
     watched = {resource.kind for resource, _, _ in WATCHED_RESOURCES} | {
         kind.kind for kind in OPTIONAL_RESOURCES
     }

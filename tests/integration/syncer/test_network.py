@@ -213,7 +213,7 @@ async def test_a_class_that_is_not_offered(synced: SyncerWorld):
     await synced.super_client.delete(INGRESS_CLASSES, name)
     await gone(lambda: synced.tenant_client.get(INGRESS_CLASSES, name))
     await synced.idle()
-    assert await synced.has_twin(INGRESSES, space, "web")  # perhaps it is only being made anew
+    assert await synced.has_twin(INGRESSES, space, "web")  # perhaps it is only being created again
 
 
 # --- network policies -----------------------------------------------------------------------------

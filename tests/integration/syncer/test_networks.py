@@ -64,7 +64,7 @@ async def serve(client: Client, resource: Resource) -> None:
 
 @pytest.fixture
 async def own(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[SyncerWorld]:
-    """A tenant of the test's own; the super cluster serves both kinds."""
+    """A tenant of the test's own. The super cluster serves both kinds."""
     async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
         for resource in KINDS:
             await serve(world.super_client, resource)

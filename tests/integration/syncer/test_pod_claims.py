@@ -1,4 +1,4 @@
-"""Pods with claims: their own are waited for, a stranger's is never mounted."""
+"""Pods with claims: they wait for their own, and never mount a foreign one."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def test_the_writes_of_one_pods_life(synced: SyncerWorld):
     tenant_writes = about(synced.writes("tenant", tenant_mark))
     assert tenant_writes[0] == "create pods/binding"
     assert tenant_writes[-1] == "delete pods"
-    # Binding and status may be seen together or one after the other; the marked twin is told too.
+    # Binding and status may be seen together or one after the other. The marked twin is told too.
     assert set(tenant_writes[1:-1]) == {"patch pods/status"}
     assert len(tenant_writes) <= 5
 
@@ -166,7 +166,7 @@ async def test_an_eviction_in_the_super_cluster_takes_the_tenant_pod_with_its_re
 
 
 async def test_a_bound_pod_whose_twin_vanished_has_failed(world: SyncerWorld):
-    """The syncer was away when it went; a bare pod stays, as a kubelet would leave it."""
+    """The syncer was away when it went. A bare pod stays, as a kubelet would leave it."""
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
         await world.tenant_client.create(PODS, pod("web"), namespace=space)
@@ -212,7 +212,7 @@ async def test_a_lost_pod_with_a_controller_goes(world: SyncerWorld):
 async def test_a_twin_that_is_forced_away_takes_the_tenant_pod_with_a_word(
     synced: SyncerWorld, has_controller: bool
 ):
-    """Its deletion and its end are all but one event; whichever is seen, the outcome is one."""
+    """Its deletion and its end are all but one event. Whichever is seen, the outcome is one."""
     space, node = await synced.namespace(), await synced.super_node()
     body = pod("web")
     if has_controller:
@@ -426,9 +426,9 @@ async def test_a_foreign_pod_of_the_same_name_is_never_touched(synced: SyncerWor
 
 
 async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: SyncerWorld):
-    """REL-08, REL-09: no force below on our own.
+    """REL-08, REL-09: the syncer forces no delete by itself.
 
-    The tenant deleted and made it anew while nobody looked.
+    The tenant deleted and made it again while no one looked.
     """
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
@@ -453,7 +453,7 @@ async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: SyncerWor
 
 
 async def test_a_forced_delete_is_carried_down_as_such(synced: SyncerWorld):
-    """REL-42: no grace above, none below."""
+    """REL-42: no grace in the tenant, none in the super cluster."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)

@@ -156,7 +156,7 @@ async def test_other_words_in_a_policy_count_for_what_is_there_already(own: Sync
 
 
 async def gone(world: SyncerWorld, node: str) -> bool:
-    """Tell whether the tenant has not got a node."""
+    """Return whether the tenant has not got a node."""
     try:
         await world.tenant_client.get(NODES, node)
     except NotFound:

@@ -103,7 +103,7 @@ async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: Sync
 
 
 async def test_what_happened_in_the_meantime_is_caught_up(world: SyncerWorld):
-    """A job finishes below, an object is deleted above, another is made: nothing is restarted."""
+    """A super pod ends, and a tenant object is deleted and another created. Nothing restarts."""
     async with world.syncer():
         space, node = await furnish(world)
         await world.tenant_client.create(PODS, pod("job", restartPolicy="Never"), namespace=space)

@@ -18,7 +18,7 @@ LABEL_CHANGES = 1000
 
 
 async def running(world: SyncerWorld, body: Object) -> str:
-    """Have a pod run on a node of its own; returns its namespace."""
+    """Have a pod run on a node of its own. Returns its namespace."""
     space, node = await world.namespace(), await world.super_node()
     await world.tenant_client.create(PODS, body, namespace=space)
     await world.start_pod(space, body["metadata"]["name"], node)
@@ -117,7 +117,7 @@ async def test_a_debug_container_that_is_not_offered_is_reported_and_the_next_on
 
 
 async def test_a_debugger_of_the_super_admin_stays_out_of_reach(synced: SyncerWorld):
-    """The tenant takes the name of a container that somebody added below."""
+    """The tenant takes the name of a container that another writer added to the super pod."""
     space = await running(synced, pod("web"))
     body = {"spec": {"ephemeralContainers": [{"name": "debugger", "image": "i:1"}]}}
     await synced.super_client.patch(
@@ -151,14 +151,14 @@ def sized(cpu: str) -> list[Object]:
 
 
 async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: SyncerWorld):
-    """SEC-20: within what the super cluster takes; who waits for it is not told too early."""
+    """SEC-20: within what the super cluster takes. Who waits for it is not told too early."""
     space = await running(synced, pod("web", containers=sized("100m")))
     made = await synced.twin(PODS, space, "web")
     status = running_status("web")
     real = {"requests": {"cpu": "100m"}, "limits": {"cpu": "2"}}
     container = {**status["containerStatuses"][0], "resources": real}
     container["allocatedResources"] = {"cpu": "100m"}
-    # An API server lets nobody resize a pod whose kubelet does not say what it has.
+    # An API server lets no one resize a pod whose kubelet does not say what it has.
     observed = {"observedGeneration": made["metadata"]["generation"]}
     await synced.report(space, "web", containerStatuses=[container], **observed)
     before = await eventually(
@@ -361,7 +361,7 @@ async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(sy
         ]
     assert writes
     assert sent
-    assert "injected" not in str(sent)  # nobody takes away what the webhook added
+    assert "injected" not in str(sent)  # no one takes away what the webhook added
     assert twin["metadata"]["labels"]["injected"] == "yes"
     assert twin["spec"]["nodeSelector"] == {"pool": "shared"}
     assert {"sidecar", "main"} == {c["name"] for c in twin["spec"]["containers"]}
@@ -435,7 +435,7 @@ async def test_a_difference_that_comes_back_five_times_is_parked_and_reported(sy
     assert not await repaired()
     writes = [w for w in synced.writes("super", since) if w.name == "s"]
     assert len(writes) == 5
-    # The tenant's own change is tried at once, and nothing is parked any more.
+    # The tenant's own change is tried at once, and nothing is parked any longer.
     await synced.tenant_client.patch(
         SERVICES, "s", {"spec": {"selector": {"a": "2"}}}, namespace=space
     )

@@ -51,7 +51,7 @@ def become(shape: str) -> Object:
 
 
 async def in_step(world: SyncerWorld, space: str) -> tuple[Object, Object]:
-    """Wait until a Service and its twin agree in everything that both have; return both."""
+    """Wait until a Service and its twin agree in everything that both have. Return both."""
     fields = ("type", "clusterIP", "externalName", "selector", "loadBalancerClass")
 
     async def both() -> tuple[Object, Object]:
@@ -100,7 +100,7 @@ async def test_a_change_that_the_api_allows_is_one_patch(
 
 
 async def change_unseen(world: SyncerWorld, space: str, *patches: Object) -> None:
-    """Have a tenant change a Service in steps that nobody follows."""
+    """Have a tenant change a Service in steps that no one follows."""
     for patch in patches:
         await world.tenant_client.patch(SERVICES, "web", patch, namespace=space)
 
@@ -178,7 +178,7 @@ async def test_a_node_port_that_had_to_be_replaced_is_reported_once(synced: Sync
     space = await synced.namespace()
     await make(synced, "NodePort", space)
     own, _ = await in_step(synced, space)
-    number = 30083  # the lowest are given to nobody who does not ask
+    number = 30083  # the lowest are given to no one who does not ask
     squat = {"type": "NodePort", "ports": [{"port": 80, "nodePort": number}]}
     await synced.super_client.create(
         SERVICES, {"metadata": {"name": f"squat-{number}"}, "spec": squat}, namespace="default"

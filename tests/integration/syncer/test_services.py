@@ -83,7 +83,7 @@ async def test_a_node_port_that_is_taken_in_the_super_cluster_is_shown_as_given(
     synced: SyncerWorld,
 ):
     space = await synced.namespace()
-    number = 30084  # the lowest are given to nobody who does not ask
+    number = 30084  # the lowest are given to no one who does not ask
     spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": number}]}
     await synced.super_client.create(
         SERVICES, {"metadata": {"name": f"squat-{number}"}, "spec": spec}, namespace="default"

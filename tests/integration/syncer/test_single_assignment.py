@@ -27,7 +27,7 @@ STEPS = 45
 AT_LENGTH = 150
 RESTARTS = 3
 ROUNDS_OF_A_STEP = 0.5
-"""Looks at both clusters that there are at least, or nobody can say that no pod was in both."""
+"""Looks at both clusters that there are at least, or no one can say that no pod was in both."""
 REFUSED = {
     "type": "PodScheduled",
     "status": "False",
@@ -99,7 +99,7 @@ async def test_no_pod_is_ever_in_two_places(
         }
         return {what: which for what, which in found.items() if which}
 
-    # A create that was not answered, as on a busy machine, keeps its seat for UNSURE_SECONDS.
+    # A create that was not answered, as on a busy machine, keeps its cluster for UNSURE_SECONDS.
     await eventually(unrest, until=lambda found: not found, within=UNANSWERED_CREATE_SECONDS + 60)
     assert not watching.done(), watching
     watching.cancel()

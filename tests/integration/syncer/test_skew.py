@@ -159,7 +159,7 @@ def planes(
 
 @pytest.fixture
 async def world(planes: SkewedPlanes) -> AsyncIterator[SyncerWorld]:
-    """The two sides; `synced` runs a syncer between them."""
+    """The two sides. `synced` runs a syncer between them."""
     async with (
         Client(planes.super_plane.endpoint) as super_client,
         Client(planes.tenant_plane.endpoint) as tenant_client,
@@ -199,7 +199,7 @@ def writes(world: SyncerWorld, side: str, since: AuditMark, space: str) -> list[
 
 
 async def at_rest(world: SyncerWorld) -> None:
-    """Wait until nothing is done any more, a while after the last echo."""
+    """Wait until nothing is done any longer, a while after the last echo."""
     await asyncio.sleep(0.5)
     await world.idle()
 
@@ -211,7 +211,7 @@ def left_out(skew: VersionSkew) -> tuple[Object, str]:
 
 
 def signal(_: VersionSkew) -> tuple[Object, str]:
-    """Return a pod with a field that the server below leaves out."""
+    """Return a pod with a field that the super cluster's server leaves out."""
     made = pod("web", os={"name": "linux"})
     made["spec"]["containers"][0]["lifecycle"] = {"stopSignal": "SIGUSR1"}
     return made, "spec.containers[main].lifecycle.stopSignal"
@@ -456,7 +456,7 @@ async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_p
     container = running_status("web")["containerStatuses"][0] | {"allocatedResourcesStatus": health}
     await synced.report(space, "web", containerStatuses=[container])
     twin = await synced.twin(PODS, space, "web")
-    if skew.only_tenant_is_1_36:  # the server below leaves it out itself
+    if skew.only_tenant_is_1_36:  # the super cluster's server leaves it out
         assert "allocatedResourcesStatus" not in twin["status"]["containerStatuses"][0]
         return
     assert twin["status"]["containerStatuses"][0]["allocatedResourcesStatus"] == health
@@ -469,7 +469,7 @@ async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_p
         )
         assert await warnings(synced, space) == []
         return
-    for number in range(8):  # whatever happens to the pod below
+    for number in range(8):  # whatever happens to the super pod
         mark = {"metadata": {"annotations": {"operator.example/look": str(number)}}}
         await synced.super_client.patch(PODS, "web", mark, namespace=super_space)
         await asyncio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The tenant's store is lost, goes back or stands still: nothing below is deleted by mistake."""
+"""A lost, restored or frozen store of a tenant leads to no wrong delete in the super cluster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def held(world: SyncerWorld) -> str:
 
 
 async def held_store(world: SyncerWorld) -> dict[str, str] | None:
-    """Return `status.heldStore` of the VirtualCluster; None when the field is absent."""
+    """Return `status.heldStore` of the VirtualCluster. None when the field is absent."""
     body = await world.super_client.get(
         VIRTUAL_CLUSTERS, world.tenant.name, namespace=world.tenant.namespace
     )
@@ -57,7 +57,7 @@ async def released(world: SyncerWorld) -> None:
 
 
 async def furnish(world: SyncerWorld) -> str:
-    """Have a running pod and a Service below, and the store marked after that."""
+    """Create a running pod and a Service with copies, and wait for a later mark of the store."""
     space, node = await world.namespace(), await world.super_node()
     await world.tenant_client.create(SERVICES, service("web"), namespace=space)
     await world.tenant_client.create(PODS, pod("web"), namespace=space)
@@ -70,7 +70,7 @@ async def furnish(world: SyncerWorld) -> str:
 
 
 def deletes(world: SyncerWorld, since: AuditMark) -> list[object]:
-    """Return the deletes that the syncer sent below."""
+    """Return the syncer's deletes in the super cluster."""
     return [write for write in world.writes("super", since) if write.verb == "delete"]
 
 
@@ -130,7 +130,7 @@ async def test_the_old_stores_return_ends_the_hold(own: SyncerWorld, monkeypatch
 
 
 async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: SyncerWorld):
-    """REL-17: its revision is lower; with it bumped, the epoch would still tell."""
+    """REL-17: its revision is lower. With it bumped, the epoch would still tell."""
     async with own.syncer():
         first = await furnish(own)
     await own.tenant_plane.copy_store("backup")

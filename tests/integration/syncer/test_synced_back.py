@@ -290,7 +290,7 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: SyncerWorld):
     assert renewed["metadata"]["uid"] == shared["metadata"]["uid"]
     assert names.TOKEN_SECRET_PREFIX in renewed["metadata"]["name"]
 
-    # Emptied below, it is put back at once, whatever its life.
+    # An emptied super object is restored at once, whatever its lifetime.
     await synced.super_client.patch(
         SECRETS,
         renewed["metadata"]["name"],

@@ -41,7 +41,7 @@ async def make_agent(target_world: TargetWorld, name: str, address: str) -> None
 
 
 async def test_the_node_of_a_target_leads_to_its_agent(target_world: TargetWorld):  # noqa: F811
-    """A2-03: to the newest that is ready; without one it has no address."""
+    """A2-03: to the newest that is ready. Without one it has no address."""
     await target_world.granted()
 
     async def addresses() -> list[tuple[str, str]]:

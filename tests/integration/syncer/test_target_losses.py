@@ -125,7 +125,7 @@ async def test_an_eviction_there_takes_the_pod_with_its_reason_and_another_is_ma
 
 
 async def test_a_pod_that_a_node_there_evicts_stays_as_it_ended(target_world: TargetWorld):
-    """A0-22: of those that nobody makes anew the tenant keeps what was said."""
+    """A0-22: of those that no one recreates the tenant keeps what was said."""
     await target_world.granted()
     world, space = target_world.world, await run_pods(target_world, "web")
     text = "The node was low on resource: memory."
@@ -240,7 +240,7 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
     target_world: TargetWorld,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Evicted by the taint at its own time, made elsewhere; the stale twin goes by its UID."""
+    """Evicted by the taint at its own time, made elsewhere. The stale twin goes by its UID."""
     monkeypatch.setattr("syncer.clusters.target_cluster.HEALTH_CHECK_SECONDS", 0.2)
     owners = (unreachable_target, target_node_reconciler, target_outages, target_statuses)
     for module in owners:

@@ -90,7 +90,7 @@ async def test_one_that_is_not_the_cluster_that_was_meant_is_not_listed(target_w
     await eventually(lambda: asked(target_world.plane, SYNCER, since))
     assert target_world.target() is None
     paths = {path for _, path in asked(target_world.plane, SYNCER, since)}
-    # A list may be streamed, and is a watch then; those of before go on for a while.
+    # A list may be streamed, and is a watch then. Those of before go on for a while.
     lists = {path for path in paths if "watch" not in path or "sendInitialEvents" in path}
     assert {path for path in lists if "kube-system" not in path} == set()
 

@@ -20,7 +20,7 @@ from tests.support.eventually import eventually
 LIMITS = TenantLimits(
     cache=build_cache_limits(16 * MIB), away_base_seconds=2.0, away_max_seconds=4.0
 )
-"""A kind may use 4 MiB, which are some twenty of the policies below."""
+"""A kind may use 4 MiB, which are some twenty of these policies."""
 
 
 def large_policy(number: int) -> Object:

@@ -1,4 +1,4 @@
-"""What a tenant adds to its nodes stays, and says where its pods go; the rest stays ours."""
+"""Additions of a tenant to its nodes stay and place its pods. The syncer owns all other fields."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def is_as_added(body: Object) -> bool:
 
 
 async def test_what_a_tenant_adds_to_its_node_stays(world: SyncerWorld):
-    """V-03: through changes of ours, a patrol, a restart, and the end of its pods."""
+    """V-03: through changes of ours, a resync, a restart, and the end of its pods."""
     async with world.syncer():
         space, node = await shown_node(world)
         metadata = {"labels": {"mine": "1"}, "annotations": {"mine": "1"}}
@@ -212,7 +212,7 @@ async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: SyncerWorl
 
 
 async def test_a_pod_that_names_a_node_without_room_has_failed(synced: SyncerWorld):
-    """The test says what a scheduler says; a controller would make the pod again."""
+    """The test says what a scheduler says. A controller would make the pod again."""
     space, node = await shown_node(synced)
     async with lent(synced, node):
         await synced.tenant_client.create(PODS, pod("web", nodeName=node), namespace=space)

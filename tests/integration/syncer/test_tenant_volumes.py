@@ -34,7 +34,7 @@ OFFERED = TenantPolicySpec(storage=StorageSpec(tenant_volumes=TenantVolumes(nfs_
 
 @pytest.fixture
 async def offered(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
-    """A world whose tenant may write volumes of one NFS server; no syncer runs yet."""
+    """A world whose tenant may write volumes of one NFS server. No syncer runs yet."""
     async with policed(world, OFFERED):
         yield world
 
@@ -104,7 +104,7 @@ async def test_a_volume_of_the_tenants_own_is_bound_to_its_claim_only(offering: 
 
 
 async def exists_in_super(world: SyncerWorld, volume: str) -> bool:
-    """Tell whether there is a super volume."""
+    """Return whether there is a super volume."""
     found = await world.super_client.list(PERSISTENT_VOLUMES)
     return any(item["metadata"]["name"] == volume for item in found["items"])
 

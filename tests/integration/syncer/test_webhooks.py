@@ -1,4 +1,4 @@
-"""Pods that a webhook of the super cluster adds to: changes arrive, and nobody fights."""
+"""Pods that a webhook of the super cluster adds to: changes arrive, and writers do not fight."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MutatingWebhook:
 
 
 def has_all(twin: Object) -> bool:
-    """Tell whether a super pod has the four additions."""
+    """Return whether a super pod has the four additions."""
     spec = twin["spec"]
     return (
         any(item.get("key") == TOLERATION["key"] for item in spec["tolerations"])
@@ -83,7 +83,7 @@ def has_all(twin: Object) -> bool:
 
 @contextlib.asynccontextmanager
 async def meshed(world: SyncerWorld, *spaces: str) -> AsyncIterator[MutatingWebhook]:
-    """Have the webhook change the pods of tenant namespaces; returns once it does."""
+    """Have the webhook change the pods of tenant namespaces. Returns once it does."""
     mesh, super_space = MutatingWebhook(), [world.super_namespace(space) for space in spaces]
     async with mutating(world.super_client, mesh.mutate, resource="pods", namespaces=super_space):
         probe = pod("probe", serviceAccountName="default")
@@ -102,7 +102,7 @@ async def meshed(world: SyncerWorld, *spaces: str) -> AsyncIterator[MutatingWebh
 async def start(
     world: SyncerWorld, space: str, name: str, node: str, *, owned: bool = False
 ) -> Object:
-    """Have a pod run, with its sidecar below; returns the tenant's."""
+    """Run a pod whose super pod has a sidecar. Return the tenant's pod."""
     body = pod(name)
     if owned:
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1"}
@@ -153,7 +153,7 @@ async def test_a_thousand_label_changes_arrive_and_writers_do_not_fight(synced: 
         assert {write.verb for write in writes} == {"patch"}
         assert len(names) <= len(writes) <= PODS_CHANGED * CHANGES
         assert mesh.seen["UPDATE"] - updates >= len(writes)
-        # At rest nobody writes, whatever the webhook has added.
+        # At rest no one writes, whatever the webhook has added.
         rest = world.mark("super")
         for key in world.session.list_all_keys():
             world.session.queue.add(key)
@@ -173,7 +173,7 @@ async def test_a_thousand_label_changes_arrive_and_writers_do_not_fight(synced: 
 
 
 async def evict(world: SyncerWorld, space: str, name: str, *, at_once: bool) -> None:
-    """Have the super cluster evict a pod; at once: its node does not wait for its containers."""
+    """Have the super cluster evict a pod. At once: its node does not wait for its containers."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -217,7 +217,7 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
                     await asyncio.sleep(0.05)
 
         async def is_over(name: str) -> bool:
-            """Tell whether the tenant's pod is gone or lost."""
+            """Return whether the tenant's pod is gone or lost."""
             found = await world.tenant_client.list(
                 PODS, namespace=space, field_selector=f"metadata.name={name}"
             )

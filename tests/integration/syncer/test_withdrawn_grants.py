@@ -1,4 +1,4 @@
-"""A target that loses its pods, that answers, and that is granted no more: two real API servers."""
+"""A target that loses its pods, and one whose grant is withdrawn, on two real API servers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controlle
 
 
 async def run_pods(target_world: TargetWorld, *names: str, owner: str = "") -> str:  # noqa: F811
-    """Have pods run there; returns their namespace."""
+    """Have pods run there. Returns their namespace."""
     space = await target_world.world.namespace()
     for name in names:
         body = pod(name, nodeSelector=THERE)
@@ -168,7 +168,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     target_world: TargetWorld,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """A1-16, X-02: cordon, drain, remove; the status says how far that is."""
+    """A1-16, X-02: cordon, drain, remove. The status says how far that is."""
     monkeypatch.setattr(drain, "BUDGET_RETRY_SECONDS", 0.3)
     monkeypatch.setattr("syncer.lifecycle.target_statuses.STATUS_INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr("syncer.lifecycle.target_sessions.RETRY_SECONDS", 0.5)

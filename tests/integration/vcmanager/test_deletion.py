@@ -83,7 +83,7 @@ async def hold_lease(stage: ManagerStage, holder: str) -> None:
 
 @contextlib.asynccontextmanager
 async def leased(stage: ManagerStage) -> AsyncIterator[None]:
-    """Have a syncer in the world, and nobody after that: other tests' tenants would wait for it."""
+    """Have a syncer in the world, and no one after that: other tests' tenants would wait for it."""
     await hold_lease(stage, "somebody")
     try:
         yield

@@ -1,7 +1,7 @@
 """The metrics API of a tenant: made and taken away by the manager, and a real metrics-server in it.
 
-Nobody routes Service addresses here, so the real one is found by a name instead of its address, and
-an agent of the test's own answers for a node; both verify each other as they do in a super cluster.
+No one routes Service addresses here, so the real one is found by a name instead of its address, and
+an agent of the test's own answers for a node. Both verify each other as they do in a super cluster.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: ManagerSta
     inside = await stage.tenants.client.get(SERVICES, "metrics-server", namespace="kube-system")
     network = ip_network((await stage.fresh(cluster))["status"]["serviceCidr"])
     assert below["spec"]["clusterIP"] == inside["spec"]["clusterIP"] == str(network[11])
-    # Nobody routes that address here, and so the API server says that it is not reached.
+    # No one routes that address here, and so the API server says that it is not reached.
     await stage.work(cluster)
     assert await reason(stage, cluster) not in ("", "Ready")
     assert await ready(stage, cluster) == "True"

@@ -446,7 +446,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
             await eventually(changed.is_set)
             await stage.work(cluster)
             await client.get(resource, name, namespace=namespace)
-        # An edit is no less; and rest is rest.
+        # An edit is no less. And rest is rest.
         await asyncio.sleep(0.5)
         changed.clear()
         empty = {"rules": []}
@@ -456,7 +456,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
         assert (await client.get(resources.CLUSTER_ROLES, "tenancy:syncer"))["rules"]
 
         async def rests() -> bool:
-            """Tell whether a round of work changes nothing; what was put back is told late."""
+            """Return whether a round of work changes nothing. What was put back is told late."""
             changed.clear()
             await stage.work(cluster)
             await asyncio.sleep(0.5)

@@ -68,7 +68,7 @@ class JoinedTarget:
         return (await self.yard.judged())["AgentReady"]
 
     async def made(self) -> None:
-        """Have the agent made; RBAC takes a moment to count."""
+        """Have the agent made. RBAC takes a moment to count."""
         await eventually(self.said, until=lambda found: found[1] == "NotRunning")
 
     async def said_anew(self) -> tuple[str, str, str]:
@@ -78,7 +78,7 @@ class JoinedTarget:
         return await self.said()
 
     async def secret(self) -> dict[str, bytes] | None:
-        """Return the files that pods of the agent made now have of its Secret; None without one."""
+        """Return the files that pods of the agent made now have of its Secret. None without one."""
         try:
             found = await self.yard.stage.admin.get(
                 resources.SECRETS, self.title, namespace=NAMESPACE
@@ -368,7 +368,7 @@ async def home_token(scene: JoinedTarget) -> bytes:
 async def agent(
     scene: JoinedTarget, folder: Path, serving: trustme.CA, callers: Any, kubelet: FakeKubelet
 ):
-    """Run the agent as the Deployment says, with files where its volumes are; gives its ports."""
+    """Run the agent as the Deployment says, with files where its volumes are. Gives its ports."""
     plane = scene.yard.stage.plane
     container = (await scene.deployment())["spec"]["template"]["spec"]["containers"][0]
     given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
@@ -418,7 +418,7 @@ async def agent(
 async def test_logs_and_exec_reach_the_kubelet_of_the_target(
     scene: JoinedTarget, tmp_path: Path, mode: AccessMode
 ):
-    """With the token that vc-manager made, through RBAC as `join` made it; and nobody else's."""
+    """With the token that vc-manager made, through RBAC as `join` made it. And no one else's."""
     serving, callers, vouching = trustme.CA(), certificates.make_authority(), trustme.CA()
     await scene.goes(mode, vouching.cert_pem.bytes())
     await scene.made()

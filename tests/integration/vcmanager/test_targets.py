@@ -181,7 +181,7 @@ async def test_a_cluster_that_can_be_used_reports_it_and_what_it_has(yard: TwoCl
         "Authorized": "True",
         "VersionSupported": "True",
         "NetworksOverlap": "False",
-        "AgentReady": "False",  # nobody has said how agents run; see test_target_agents.py
+        "AgentReady": "False",  # no one has said how agents run; see test_target_agents.py
     }
     status = super_clusters.parse_status(await yard.fresh())
     kube_system = await yard.there.get(resources.NAMESPACES, "kube-system")

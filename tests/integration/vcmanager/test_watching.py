@@ -114,7 +114,7 @@ async def test_a_root_namespace_and_what_agents_trust_enqueue_theirs(stage: Mana
 
 
 async def test_an_address_wakes_when_its_node_no_longer_has_it(stage: ManagerStage, woken):
-    """By a change and by an end; all else that nodes say wakes nobody."""
+    """By a change and by an end. All else that nodes say wakes no one."""
     name = fresh_name()
     await stage.admin.create(resources.NODES, {"metadata": {"name": name}})
 

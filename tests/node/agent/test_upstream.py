@@ -166,7 +166,7 @@ def test_the_gate_is_the_same(there):
 
 
 def test_lists_are_the_tenants_and_figures_are_not_to_be_had(there):
-    """Lists come of the API server's; figures would need `nodes/proxy`, and say so."""
+    """Lists come of the API server's. Figures would need `nodes/proxy`, and say so."""
     for path in ("/pods", "/runningpods/"):
         status, body = there.curl(path)
         assert status == 200

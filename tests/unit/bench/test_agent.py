@@ -51,7 +51,7 @@ def door(authority: trustme.CA, tmp_path: Path) -> ApiEntry:
 
 @contextlib.asynccontextmanager
 async def served(authority: trustme.CA, answers):
-    """Serve over TLS; yields the port."""
+    """Serve over TLS. Yields the port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.configure_trust(context)

@@ -28,7 +28,7 @@ def test_it_fits_into_the_time_that_is_promised():
         assert f"{MINUTES} quiet minutes" in (ROOT / page).read_text()
 
 
-# What a run of each costs is in seconds; a run of those that are left costs minutes.
+# What a run of each costs is in seconds. A run of those that are left costs minutes.
 SHORT = ("burst", "calm", "lives", "hand-over", "hand-over-manager")
 LONG = ("held", "fairness", "late", "idle")
 

@@ -238,7 +238,7 @@ def test_groups_without_a_verb_print_their_help():
 
 
 def test_help_needs_neither_client_nor_drawing():
-    """What is loaded for `--help` delays each call; the client alone takes a third of a second."""
+    """What is loaded for `--help` delays each call. The client alone takes a third of a second."""
     script = (
         "import sys, json, kubectl_vc.app as a\n"
         "sys.argv = ['kubectl-vc', '--help']\n"

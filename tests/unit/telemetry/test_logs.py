@@ -1,4 +1,4 @@
-"""One line per record, whoever wrote it, and no secrets in it."""
+"""One line per record, the one that wrote it, and no secrets in it."""
 
 from __future__ import annotations
 

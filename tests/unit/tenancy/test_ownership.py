@@ -1,4 +1,4 @@
-"""Ownership is two UIDs; half a record is no record."""
+"""Ownership is two UIDs. Half a record is no record."""
 
 from dataclasses import replace
 

@@ -85,7 +85,7 @@ def test_odd_flags_are_refused(flags, capsys):
 
 
 def test_the_environment_may_choose_the_way():
-    """As the chart does; what it cannot mean ends the program too."""
+    """As the chart does. What it cannot mean ends the program too."""
     assert (
         settings.parse_settings([], {**CHART, "UPSTREAM": "apiserver"}, "v1").upstream
         is UpstreamSetting.APISERVER

@@ -35,7 +35,7 @@ class RefusedValue:
 
 
 def merged(*parts: Fragment) -> Object:
-    """Return nested maps as one; what is no map is taken from the last part."""
+    """Return nested maps as one. What is no map is taken from the last part."""
     whole: Object = {}
     for part in parts:
         for key, value in part.items():
@@ -157,7 +157,7 @@ CONTAINER: Mapping[str, RefusedValue] = {
         spec=_EMPTY,
     ),
 }
-"""By leaf of a container; each is tried in containers, init and ephemeral containers."""
+"""By leaf of a container. Each is tried in containers, init and ephemeral containers."""
 
 NOT_IN_EPHEMERAL = (*HANDLERS, "ports", "resources")
 """What the API takes in no ephemeral container."""

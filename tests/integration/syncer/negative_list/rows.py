@@ -1,6 +1,6 @@
 """Every row of the default policy on tenants' objects, and who proves those of no single object.
 
-Pure data. The rows that refuse are proved by cases, and what is written anew or left out by
+Pure data. The rows that refuse are proved by cases, and what is rewritten or left out by
 `rewrites`.
 """
 

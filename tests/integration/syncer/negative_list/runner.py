@@ -63,7 +63,7 @@ API_ARGS = {
 PATIENCE = 10.0
 """Seconds after which an Event that has not come counts as missing."""
 QUIET = 3.0
-"""Seconds in which nobody may do anything."""
+"""Seconds in which no one may do anything."""
 
 
 @dataclass(kw_only=True)
@@ -78,10 +78,10 @@ class CaseOutcome:
     told: list[Object] = field(default_factory=list)
     """The Events about it."""
     tried: list[str] = field(default_factory=list)
-    """Writes below that name it."""
+    """Writes in the super cluster that name it."""
     is_in_super: bool = False
     neighbour: str = ""
-    """What is wrong with the neighbour; empty: it went down."""
+    """What is wrong with the neighbour. Empty: it went down."""
 
 
 @dataclass(kw_only=True)
@@ -239,7 +239,7 @@ class ListRun:
         return self._space if case.resource.namespaced else ""
 
     async def _run_bare(self) -> None:
-        """Have the pods below to which a refused container is going to be added."""
+        """Create the super pods that a refused container is added to."""
         world = self._world
         for case in CASES:
             if case.ephemeral and not case.tenant_api_refuses:
@@ -250,7 +250,7 @@ class ListRun:
                 await eventually(lambda n=name: world.twin(PODS, self._space, n))
 
     async def _refused(self, cases: list[RefusedCase]) -> None:
-        """Make all refused objects, wait for their Events, and see that nobody goes on."""
+        """Make all refused objects, wait for their Events, and see that no one goes on."""
         world = self._world
         for case in cases:
             for number, (resource, body) in enumerate(case.needs):
@@ -321,7 +321,7 @@ class ListRun:
         await self._say_status(case, name)
 
     async def _is_taken(self, case: RefusedCase, body: Object) -> bool:
-        """Tell whether the tenant's API server would take an object now."""
+        """Return whether the tenant's API server would take an object now."""
         await self._world.tenant_client.create(
             case.resource, body, namespace=self._where(case), dry_run=True
         )
@@ -340,7 +340,7 @@ class ListRun:
     async def _watch_heat(self, cases: list[RefusedCase]) -> None:
         """Count what the syncer asks of either side while nothing happens.
 
-        Another policy has others of the list taken away; then only these cases count.
+        Another policy has others of the list taken away. Then only these cases count.
         """
         planes = (self._world.super_plane, self._world.tenant_plane)
         mine = {self._name(case) for case in cases}
@@ -398,7 +398,7 @@ class ListRun:
         return ""
 
     async def _is_in_super(self, case: RefusedCase, name: str, uid: str = "") -> bool:
-        """Tell whether there is a twin, of the very object with a UID."""
+        """Return whether there is a twin, of the very object with a UID."""
         world = self._world
         try:
             if case.resource.namespaced:
@@ -449,7 +449,7 @@ class ListRun:
 
 
 def _is_heat(event: Mapping[str, Any]) -> bool:
-    """Tell whether a request is the syncer's, and no lease, no watch and no mark of the store."""
+    """Return whether a request is the syncer's, and no lease, no watch and no mark of the store."""
     if event["user"]["username"] != SYNCER or event["verb"] == "watch":
         return False
     at = event.get("objectRef") or {}

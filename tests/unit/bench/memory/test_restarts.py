@@ -10,7 +10,7 @@ from bench.memory import restarts
 FOUND = {"lease_s": 7.0, "engage_s": 4.0}
 CHURNED: dict[str, Any] = {
     "names": ["churn-0", "churn-1", "churn-2", "churn-3"],
-    # one before the kill, two while nobody works, one of which went before it was seen, one after
+    # one before the kill, two while no one works, one of which went before it was seen, one after
     "sent_at": {"churn-0": 99.0, "churn-1": 101.0, "churn-2": 106.0, "churn-3": 112.5},
     "ready_at": {"churn-0": 99.1, "churn-2": 110.0, "churn-3": 112.6},
 }

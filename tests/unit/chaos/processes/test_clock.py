@@ -1,4 +1,4 @@
-"""The wall clock of another process is what the drill says; its monotonic one is everybody's."""
+"""The wall clock of another process is what the drill says. Its monotonic one is everyone's."""
 
 from __future__ import annotations
 

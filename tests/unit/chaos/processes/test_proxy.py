@@ -1,4 +1,4 @@
-"""The man in the middle: without a fault nobody sees him, and each fault does what it is called."""
+"""The man in the middle: without a fault no one sees him, and each fault does what it is called."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIST = {"metadata": {"resourceVersion": "500"}, "items": [config_map("a", 499)]}
 
 
 async def well(request: FaultyRequest, answer: FaultyAnswer) -> None:
-    """An API server that has one ConfigMap, and six events of it for whoever watches."""
+    """An API server that has one ConfigMap, and six events of it for the one that watches."""
     if request.query.get("watch"):
         await answer.begin()
         for number in range(6):

@@ -63,7 +63,7 @@ def world() -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
         SECRETS: [],
     }
     below = {kind: [twin(body) for body in found] for kind, found in above.items()}
-    below[CONFIG_MAPS].pop()  # nobody needs it
+    below[CONFIG_MAPS].pop()  # no one needs it
     return below, above
 
 

@@ -1,4 +1,4 @@
-"""Events: the same news is counted, other news is not, and trouble is nobody's problem."""
+"""Events: the same news is counted, other news is not, and trouble is no tenant's problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a reflector lists, streams, and begins anew: what its store holds afterwards."""
+"""How a reflector lists, streams, and begins again: what its store holds afterwards."""
 
 from __future__ import annotations
 

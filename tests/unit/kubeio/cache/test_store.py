@@ -184,7 +184,7 @@ def test_subscribers_hear_of_changes_and_of_nothing_else():
     store.put(_entry(version="1"), live=True)  # the very same version
     store.put(_entry(version="2"), live=True)
     store.discard(_entry(version="3"), live=True)
-    store.discard(_entry(version="3"), live=True)  # was not there any more
+    store.discard(_entry(version="3"), live=True)  # was not there any longer
     assert told == [(None, "1", False), ("1", "2", True), ("3", None, True)]
 
 

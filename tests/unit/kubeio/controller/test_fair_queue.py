@@ -459,7 +459,7 @@ def test_a_key_has_been_wanted_since_its_first_try_until_one_succeeds():
     queue = _queue(clock)
     queue.add("red/1")
     clock.now = 2.0
-    assert queue.get_age("red/1") is None  # nobody works on it
+    assert queue.get_age("red/1") is None  # no one works on it
     key = queue.take()
     assert queue.get_age(key) == 2.0
     queue.add_rate_limited(key)

@@ -69,7 +69,7 @@ class TlsServer:
 
 @contextlib.asynccontextmanager
 async def listening(serve, context=None):
-    """The port of a server; its connections end with the block."""
+    """The port of a server. Its connections end with the block."""
     running: set[asyncio.Task] = set()
 
     async def watched(reader, writer):

@@ -66,7 +66,7 @@ class ScriptedServer:
 
 @contextlib.asynccontextmanager
 async def serving(serve):
-    """The URL of a server on loopback; its connections end with the block."""
+    """The URL of a server on loopback. Its connections end with the block."""
     running: set[asyncio.Task] = set()
 
     async def watched(reader, writer):
@@ -219,7 +219,7 @@ async def test_a_large_body_goes_out_whole():
 
 
 async def test_what_was_answered_before_it_was_sent_is_the_last_on_its_connection():
-    """The rest of the body never goes; what came next would be taken for it."""
+    """The rest of the body never goes. What came next would be taken for it."""
     heads = []
 
     async def early(reader, writer):

@@ -79,7 +79,7 @@ async def test_a_write_that_is_held_up_arrives_after_its_client_has_left(cluster
 
 
 async def test_nothing_arrives_at_a_server_that_began_again_meanwhile(cluster):
-    """A store is restored while its API servers stand still; connections to them are gone then."""
+    """A store is restored while its API servers stand still. Connections to them are gone then."""
     wire = DirectTransport(
         MemoryApi(cluster), ScriptedNetwork(RequestFate(before=0.02), RequestFate(before=0.02))
     )

@@ -28,7 +28,7 @@ def declared(*listed: dict[str, Any], word: str = "", losses: Any = None) -> Ent
 async def said(
     entry: Entry, found: PodLossGuard | None, api: RecordingClient, problem: str = ""
 ) -> Any:
-    """Have it said; returns the conditions that were written by type, None when none were."""
+    """Have it said. Returns the conditions that were written by type, None when none were."""
     before = len(api.bodies)
     api.has("SuperCluster", entry.name, entry.decode())
     await target_conditions.write_target_conditions(

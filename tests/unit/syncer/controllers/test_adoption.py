@@ -1,4 +1,4 @@
-"""Twins that somebody took our labels from."""
+"""Twins that someone took our labels from."""
 
 from __future__ import annotations
 

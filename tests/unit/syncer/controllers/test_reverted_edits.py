@@ -212,7 +212,7 @@ class Scene:
         return body
 
     def tenant_says(self, change: Body) -> None:
-        """Have somebody in the tenant change the object."""
+        """Have someone in the tenant change the object."""
         body = merged(self.world.above.object(self.edit.kind, "x"), change)
         version = int(body["metadata"]["resourceVersion"]) + 1000
         body["metadata"] = {**body["metadata"], "resourceVersion": str(version)}

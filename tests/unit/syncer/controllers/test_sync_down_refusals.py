@@ -70,7 +70,7 @@ async def test_a_merely_rejected_policy_leaves_the_last_good_one_in_force():
 
 
 async def test_a_slice_that_its_watch_leaves_out_counts_as_gone():
-    """Its label was changed while nobody looked: absent from the cache, alive in the tenant."""
+    """Its label was changed while no one looked: absent from the cache, alive in the tenant."""
     world = SessionWorld()
     world.ready()
     world.super_has("EndpointSlice", "x", addressType="IPv4", endpoints=[])

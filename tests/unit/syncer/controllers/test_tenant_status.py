@@ -74,7 +74,7 @@ async def test_what_is_cached_of_a_store_that_went_back_is_listed_again():
 
 
 def is_stale(reflector: Reflector | CrdReflector) -> bool:
-    """Tell whether a reflector will list its collection anew."""
+    """Return whether a reflector will list its collection again."""
     inner = reflector._definition if isinstance(reflector, CrdReflector) else reflector
     return inner._must_relist
 
@@ -89,7 +89,7 @@ async def test_how_things_are_is_reported_whatever_the_tenants_api_refuses():
 
 
 async def test_nothing_is_reported_where_the_look_at_a_store_is_cancelled():
-    """Whoever loses the Lease ends; a write then would be one error more in place of the end."""
+    """A syncer that loses the Lease ends. A write would be one more error instead."""
     world = doubted(STORE_UID)
     world.above.refusals["list"] = asyncio.CancelledError()  # type: ignore[assignment]
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""What a change means for others, what a refusal takes away, and what a twin is made anew for."""
+"""Effects of a change on other keys, of a refusal, and reasons to recreate a twin."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class EarlyEvents:
 
 
 async def work(world: SessionWorld) -> bool:
-    """Work on pod p as a worker does; tells whether it is wanted again at once."""
+    """Work on pod p as a worker does. Tells whether it is wanted again at once."""
     key = world.key("Pod", "web", "p")
     world.session.queue.add(key)
     assert world.session.queue.take() == key

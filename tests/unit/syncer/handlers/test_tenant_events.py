@@ -21,7 +21,7 @@ def world():
 
 
 def nodes_woken(world: SessionWorld) -> int:
-    """Take all keys; return how many of them were those of nodes."""
+    """Take all keys. Return how many of them were those of nodes."""
     taken = []
     while (key := world.session.queue.take()) is not None:
         world.session.queue.done(key)
@@ -64,7 +64,7 @@ def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_enqueue_it(
 
 
 def kinds_woken(world: SessionWorld) -> set[str]:
-    """Take all keys; return the kinds of those that are no pods'."""
+    """Take all keys. Return the kinds of those that are no pods'."""
     taken = set()
     while (key := world.session.queue.take()) is not None:
         world.session.queue.done(key)
@@ -115,7 +115,7 @@ async def test_what_a_pod_needs_is_queued_once_and_goes_before_others(world, sta
     if state == "in hand":
         queue.add(config)
         queue.take()
-    if state == "shown":  # before its answer, and somebody has changed it since
+    if state == "shown":  # before its answer, and someone has changed it since
         world.super_has("ConfigMap", "x", metadata={"resourceVersion": "61"}, data={"a": "2"})
         woken(world)
     if state in ("awaited", "shown"):

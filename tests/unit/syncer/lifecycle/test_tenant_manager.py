@@ -197,7 +197,7 @@ async def test_a_policy_gives_its_tenants_turns_and_another_weight_needs_no_othe
 
 
 def turns(queue: FairQueue[Key], count: int) -> list[int]:
-    """Have the one tenant and another always want something; return how often each is served."""
+    """Have the one tenant and another always want something. Return how often each is served."""
     uids = (TENANT.uid, "another")
     for uid in uids:
         for number in range(2 * count):

@@ -112,7 +112,7 @@ def test_an_event_of_the_newer_api_keeps_its_series_and_reporter():
 
 
 def test_no_text_of_an_event_names_the_super_cluster():
-    """Whoever writes Events may put anything into any of these."""
+    """The one that writes Events may put anything into any of these."""
     below = f"{TENANT.root}-web"
     texts = ("action", "message", "reason", "reportingComponent", "reportingInstance")
     named = {

@@ -1,4 +1,4 @@
-"""Field managers: whether somebody else than the syncer set a field."""
+"""Field managers: whether another owner than the syncer set a field."""
 
 from __future__ import annotations
 

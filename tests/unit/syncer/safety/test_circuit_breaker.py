@@ -66,7 +66,7 @@ def test_a_tenant_that_takes_nothing_of_a_kind_is_reported_to_refuse_it():
     assert refusals.describe_refused() == ""
     for _ in range(REFUSALS_TO_REPORT):
         refusals.count_refusal("pods", "no")
-    clock.now += REFUSAL_EXPIRY_SECONDS  # nobody tries it any more
+    clock.now += REFUSAL_EXPIRY_SECONDS  # no one tries it any longer
     assert refusals.describe_refused() == ""
 
 

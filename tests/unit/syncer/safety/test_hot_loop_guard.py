@@ -161,7 +161,7 @@ def test_a_keys_window_is_over_at_its_end_and_a_pause_as_well():
     assert fuse.get_pause(key) == PAUSE_SECONDS
     clock.now += PAUSE_SECONDS - 1
     assert fuse.get_pause(key) == 1.0
-    fuse.count_write(key)  # it waits anew after each further one
+    fuse.count_write(key)  # it waits again after each further one
     assert fuse.get_pause(key) == PAUSE_SECONDS
     assert fuse.get_pause(key._replace(name="other")) == 0.0
     clock.now += PAUSE_SECONDS

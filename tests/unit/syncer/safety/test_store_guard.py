@@ -175,7 +175,7 @@ async def test_the_watches_remember_a_higher_revision():
 
 @pytest.mark.parametrize("is_new", [False, True])
 async def test_the_revisions_of_a_bumped_backup_do_not_count_against_the_old_store(is_new: bool):
-    """Nobody who has seen the one would ever know the other again."""
+    """No one who has seen the one would ever know the other again."""
     revisions = [130]
     found, tenant, _, _ = watched(KNOWN, sight(revision=130), revisions=revisions)
     if not is_new:
@@ -190,7 +190,7 @@ async def test_the_revisions_of_a_bumped_backup_do_not_count_against_the_old_sto
     tenant.seen = sight(revision=131)
     await found.refresh()
     assert not found.is_held
-    # Its watches have still seen the other one, until the session begins anew.
+    # Its watches have still seen the other one, until the session begins again.
     found.record_write(str(10**9))
     await found.advance_epoch()
     assert not found.is_held
@@ -245,7 +245,7 @@ async def test_an_epoch_that_is_no_number_is_none(epoch):
 
 
 async def test_an_epoch_that_no_one_counted_up_to_is_reported_and_mended_by_a_confirmation():
-    """Taken for ours it would be counted on, until it is no number any more: held for ever."""
+    """Taken for ours it would be counted on, until it is no number any longer: held for ever."""
     found, tenant, _, log = watched(KNOWN, sight(epoch=9_999_999_999_999_999_999))
     await found.initialize(twin_uid=STORE, stamps=(95,))
     assert found.is_held

@@ -121,7 +121,7 @@ async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_reported(m
 
 @pytest.mark.parametrize("who", ["tenant", "target"])
 async def test_what_failed_in_an_outage_is_tried_as_soon_as_it_is_over(monkeypatch, who):
-    """Its own delay has grown to minutes; REL-15."""
+    """Its own delay has grown to minutes. REL-15."""
     monkeypatch.setattr(links, "_HEALTH_CHECK_SECONDS", 0.01)
     split = SplitWorld()
     link, session = split.link, split.far

@@ -1,4 +1,4 @@
-"""A run: what is open is run, side by side or alone; what took the program with it is run alone."""
+"""A run: what is open is run, side by side or alone. What took the program with it is run alone."""
 
 import threading
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A survivor that nobody listed fails a run, and a listed one that is killed as well."""
+"""A survivor that no one listed fails a run, and a listed one that is killed as well."""
 
 import tomllib
 from collections import Counter

@@ -83,7 +83,7 @@ def test_what_is_no_kubeconfig_has_no_pair():
 
 
 def test_what_no_reader_of_yaml_ends_with_is_no_kubeconfig_either():
-    """Deep nesting ends libyaml with the process; aliases of aliases take for ever."""
+    """Deep nesting ends libyaml with the process. Aliases of aliases take for ever."""
     bomb = b"a0: &a0 {x: 1}\n" + b"".join(
         b"a%d: &a%d {<<: [%s]}\n" % (at + 1, at + 1, b", ".join([b"*a%d" % at] * 10))
         for at in range(12)

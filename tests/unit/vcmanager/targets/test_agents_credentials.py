@@ -1,4 +1,4 @@
-"""Where the credential of a target's agent comes from, and when it is made anew."""
+"""Where the credential of a target's agent comes from, and when it is created again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_at_rest_nothing_is_written_and_nothing_asked(yard):
 
 
 async def test_the_account_of_the_components_stays_out_of_it(yard):
-    """The Secret has the token that was made and the authority; nothing else of the endpoint."""
+    """The Secret has the token that was made and the authority. Nothing else of the endpoint."""
     await yard.keep()
     assert yard.home.mounted() == {"token": b"made-1", "ca.crt": b"CA"}
     assert len(yard.home.data()) == 2
@@ -175,7 +175,7 @@ ENDS = "2026-03-02T12:00:00Z"
     ],
 )
 async def test_what_is_no_token_is_not_written(yard, answer):
-    """The other side may be anybody."""
+    """The other side may be anyone."""
     yard.there.answer = answer
     assert (await yard.keep())[:2] == ("False", "TokenCreateFailed")
     assert yard.home.token is None
@@ -190,7 +190,7 @@ async def test_an_answer_that_lasts_for_years_is_renewed_as_any_other(yard):
 
 
 async def test_a_token_of_an_account_that_was_recreated_is_replaced(yard):
-    """Who removes an account takes back what it may do; joining makes another of its name."""
+    """Who removes an account takes back what it may do. Joining makes another of its name."""
     await yard.keep()
     yard.look_problem = errors.Unauthorized("no such account")
     yard.later(timedelta(seconds=agents.CHECK_SECONDS))

@@ -19,7 +19,7 @@ STRAIGHT = replace(THERE, ca=trustme.CA().cert_pem.bytes())
 async def test_in_mode_agent_it_is_informed_to_ask_kubelets_and_by_what_it_knows_them(
     yard, said, vouching
 ):
-    """By an authority of their own where there is one, else by the API server's; never by none."""
+    """By an authority of their own where there is one, else by the API server's. Never by none."""
     await yard.keep(mode="agent", endpoint=STRAIGHT, kubelet_authorities=said)
     assert environment(yard)["UPSTREAM"] == "kubelet"
     assert yard.home.mounted() == {

@@ -1,4 +1,4 @@
-"""What nodes have to give, as a cluster that may be anybody's says it."""
+"""What nodes have to give, as a cluster that may be anyone's says it."""
 
 import pytest
 

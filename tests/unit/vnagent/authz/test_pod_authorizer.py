@@ -31,7 +31,7 @@ def route(verb: RouteVerb = RouteVerb.LOGS, **other: str) -> Route:
 
 
 def pod(name: str = "shop", *, host_network: bool = False, **record: str | None):
-    """Return a pod of the kubelet's list; None leaves a part of the record out."""
+    """Return a pod of the kubelet's list. None leaves a part of the record out."""
     usual = {
         wellknown.VC_UID: ONE,
         wellknown.UID: UID,
@@ -169,7 +169,7 @@ def test_two_pods_with_one_record_are_ambiguous():
 
 
 async def test_the_pods_of_a_caller_are_its_own():
-    """By super UID, of all its namespaces; what is recorded twice is nobody's here as well."""
+    """By super UID, of all its namespaces. What is recorded twice is no tenant's here as well."""
     lab, cart, again, guest = pod(namespace="lab"), pod("cart"), pod("cart"), pod("cart", vcuid=TWO)
     lab["metadata"]["namespace"] = "default-b41df0-one-lab"
     for number, one in enumerate((lab, cart, again, guest)):
@@ -219,7 +219,7 @@ class CountingKubelet:
         self.calls = 0
 
     async def fetch(self) -> bytes:
-        """Return the next answer; the last one goes on."""
+        """Return the next answer. The last one goes on."""
         answer = self.answers[min(self.calls, len(self.answers) - 1)]
         self.calls += 1
         await asyncio.sleep(0.01)
@@ -238,7 +238,7 @@ async def test_a_fresh_list_serves_many():
 
 
 async def test_only_a_current_list_can_refuse(monkeypatch):
-    """SEC-17: who is not on this node's own list is not there; one that came is found at once."""
+    """SEC-17: who is not on this node's own list is not there. One that came is found at once."""
     monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
     kubelet = CountingKubelet(listed(), listed(pod()))
     gate = PodAuthorizer(kubelet.fetch)
@@ -273,7 +273,7 @@ async def test_a_flood_of_misses_does_not_flood_the_kubelet(monkeypatch):
 
 
 async def test_misses_one_after_the_other_keep_a_distance(monkeypatch):
-    """Each asks anew, but not at any speed."""
+    """Each asks again, but not at any speed."""
     monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.1)
     kubelet = CountingKubelet(listed())
     gate = PodAuthorizer(kubelet.fetch)

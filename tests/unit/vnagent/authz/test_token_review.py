@@ -22,7 +22,7 @@ from vnagent.authz.token_review import ReviewResult, TokenReviewer
     [(GOOD, ReviewResult.ALLOWED), (OTHER, ReviewResult.FORBIDDEN), (NOBODY, ReviewResult.UNKNOWN)],
 )
 async def test_both_questions_decide(tmp_path, token, verdict):
-    """SEC-13: whose token it is, and whether that one may; with our own credential."""
+    """SEC-13: whose token it is, and whether that one may. With our own credential."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
         assert await TokenReviewer(origin).review(token.encode()) is verdict
@@ -42,7 +42,7 @@ async def test_both_questions_decide(tmp_path, token, verdict):
 
 
 async def test_an_answer_counts_for_a_while(tmp_path, monkeypatch):
-    """Whatever it was; those who come together ask once."""
+    """Whatever it was. Those who come together ask once."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
         found = TokenReviewer(origin)
@@ -78,7 +78,7 @@ async def test_what_is_no_token_is_not_reviewed(tmp_path, token):
     ],
 )
 async def test_an_api_server_that_does_not_report_admits_no_client(tmp_path, odd, capsys):
-    """And the next request asks again; no token is logged."""
+    """And the next request asks again. No token is logged."""
     api = ReviewApi(odd=odd)
     async with asking(tmp_path, api) as origin:
         found = TokenReviewer(origin)
@@ -118,7 +118,7 @@ async def test_a_right_is_reported_in_full(tmp_path, monkeypatch, right):
 
 
 async def test_a_flood_of_new_tokens_is_paced(tmp_path, monkeypatch):
-    """SEC-13: the API server does not feel it, and whoever was let in still is."""
+    """SEC-13: the API server does not feel it, and the one that was let in still is."""
     monkeypatch.setattr(token_review, "REVIEW_BURST", 4)
     monkeypatch.setattr(token_review, "REVIEW_INTERVAL_SECONDS", 600.0)
     monkeypatch.setattr(token_review, "ALLOWED_CACHE_SECONDS", -1.0)

@@ -1,4 +1,4 @@
-"""The ConfigMap is told as it is, as it changes, and after every break anew."""
+"""The ConfigMap is told as it is, as it changes, and after every break again."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ def _in_a_hurry(monkeypatch):
 async def following(
     api: ConfigMapApi, folder, authority: trustme.CA, trusted: trustme.CA | None = None
 ) -> AsyncIterator[list[object]]:
-    """Follow; yields what was told, `lost` among it."""
+    """Follow. Yields what was told, `lost` among it."""
     told: list[object] = []
     files = [WatchedFile(folder / "ca.crt"), WatchedFile(folder / "token")]
     files[0].path.write_bytes((trusted or authority).cert_pem.bytes())

@@ -12,7 +12,7 @@ from vnagent.limits.pending_handshakes import (
 
 
 def nobody(_: str) -> bool:
-    """Nobody was let in lately."""
+    """No one was let in lately."""
     return False
 
 
@@ -76,7 +76,7 @@ def test_of_equal_crowds_the_one_that_is_longest_there():
 
 
 def test_tenants_share_what_they_fill():
-    """Where nobody but they is there."""
+    """Where no one but they is there."""
     strangers = PendingHandshakes(per_source=5, total=4)
     oldest, *_ = [come(strangers, "a") for _ in range(4)]
     assert strangers.choose_victim(PendingHandshake("b", 0.0), "ab".__contains__) is oldest

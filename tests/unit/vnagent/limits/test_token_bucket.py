@@ -1,10 +1,10 @@
-"""Turns: a burst, then one at a time; looking costs nothing."""
+"""Turns: a burst, then one at a time. Looking costs nothing."""
 
 from vnagent.limits.token_bucket import TenantBuckets, TokenBucket
 
 
 def test_a_burst_then_one_by_one():
-    """Whoever hammers gets one turn per interval, and no more for having hammered."""
+    """The one that hammers gets one turn per interval, and no more for having hammered."""
     bucket = TokenBucket(3, 5.0)
     taken = []
     for tenth in range(301):
@@ -44,7 +44,7 @@ def test_turns_that_no_one_took_come_back():
 
 
 def test_tenants_have_turns_of_their_own_and_are_forgotten():
-    """One that hammers takes nothing from another; what is remembered does not grow."""
+    """One that hammers takes nothing from another. What is remembered does not grow."""
     buckets = TenantBuckets(2, 1.0)
     assert [buckets.take("a", 0) for _ in range(4)] == [True, True, False, False]
     assert buckets.take("b", 0)

@@ -144,7 +144,7 @@ def test_the_nodes_address_is_not_shown():
 
 
 def test_running_pods_are_known_by_uid():
-    """The runtime's list has names, places and images, and nobody's record."""
+    """The runtime's list has names, places and images, and no tenant's record."""
 
     def run(pod):
         ref = {"name": pod.name, "namespace": pod.super_namespace, "uid": pod.super_uid}

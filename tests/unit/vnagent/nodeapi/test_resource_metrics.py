@@ -1,4 +1,4 @@
-"""A tenant's metrics: known families, own pods, text that is written anew."""
+"""A tenant's metrics: known families, own pods, text that is rewritten."""
 
 import pytest
 from hypothesis import given, settings
@@ -62,7 +62,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_own_pods_pass_and_the_node_is_their_sum():
-    """Names, values and times of the tenant's; of the others nothing, sums included."""
+    """Names, values and times of the tenant's. Of the others nothing, sums included."""
     got = reduced(ANSWER, owned(), owned(3, name="cart"))
     main = '{container="main",namespace="web",pod="shop"}'
     assert lines(got) == [
@@ -175,7 +175,7 @@ def test_names_are_written_so_that_they_end_nowhere():
     ],
 )
 def test_what_is_no_metrics_is_noticed(document):
-    """Read in two ways, a line would be two figures; an empty answer would look like no pods."""
+    """Read in two ways, a line would be two figures. An empty answer would look like no pods."""
     with pytest.raises(InvalidResponseError):
         filter_metrics(document, [owned()], added)
 

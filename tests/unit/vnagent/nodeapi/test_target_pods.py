@@ -44,7 +44,7 @@ ATTACH = EXEC.replace(b"/exec/", b"/attach/").replace(b"command=id&", b"")
 
 
 def there(registration: str | None = REGISTRATION, **other: object) -> dict[str, object]:
-    """Return the pod as it is in a target; None: as at home."""
+    """Return the pod as it is in a target. None: as at home."""
     found = shop(**other)
     if registration is not None:
         found["metadata"]["annotations"][wellknown.SUPER_CLUSTER] = registration  # type: ignore[index]
@@ -163,7 +163,7 @@ async def test_a_container_that_the_tenant_did_not_write_is_refused(tmp_path):
 
 @pytest.mark.parametrize("lost", ["token", "api-ca.crt"])
 async def test_without_a_credential_calls_are_refused_with_a_sentence(tmp_path, lost):
-    """Nothing is asked of anybody; when it comes, calls go."""
+    """Nothing is asked of anyone. When it comes, calls go."""
     api = target()
     async with served(tmp_path, api) as found:
         origin = found.server._requests._upstream._origin
@@ -234,7 +234,7 @@ async def test_an_answer_that_is_no_list_refuses(tmp_path):
 
 
 async def test_an_error_of_the_other_cluster_names_no_one_there(tmp_path):
-    """Its own trouble may tell of addresses; a refusal of the call is in the tenant's words."""
+    """Its own trouble may tell of addresses. A refusal of the call is in the tenant's words."""
 
     def failing(code: int, message: str) -> bytes:
         body = json.dumps({"kind": "Status", "code": code, "message": message}).encode()
@@ -269,7 +269,7 @@ def test_nothing_odd_gets_into_a_selector(uid, namespace, pod):
 
 
 async def test_few_answers_are_held_at_a_time(tmp_path, monkeypatch):
-    """Of all tenants together; the others wait for their turn and are answered."""
+    """Of all tenants together. The others wait for their turn and are answered."""
     monkeypatch.setattr(targets, "MAX_CONCURRENT_QUERIES", 2)
     held: list[int] = []
     most: list[int] = []

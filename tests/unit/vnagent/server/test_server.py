@@ -49,7 +49,7 @@ async def outcome(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -
 
 
 async def test_certificates_that_do_not_verify_end_at_the_handshake(set_up, tmp_path):
-    """SEC-01: nobody of these is read from, and no kubelet is dialled for them."""
+    """SEC-01: no one of these is read from, and no kubelet is dialled for them."""
     strangers = certificates.make_authority()
     foreign = tls_sockets.client_context(set_up.serving_authority)
     certificates.present(foreign, tmp_path, strangers, VALID, strangers.pem)
@@ -72,7 +72,7 @@ async def test_certificates_that_do_not_verify_end_at_the_handshake(set_up, tmp_
 
 
 async def test_certificates_without_an_identity_are_reported(set_up):
-    """They can only be our own mistake; still no kubelet is dialled."""
+    """They can only be our own mistake. Still no kubelet is dialled."""
     leaves = [
         replace(VALID, names=()),
         named(URI, URI.replace("one", "two")),
@@ -120,7 +120,7 @@ async def test_only_http_1_is_spoken(set_up):
 
 
 def resume(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -> tuple[bool, bytes]:
-    """Connect twice, the second time with the first one's session; tell whether it was taken."""
+    """Connect twice, the second time with the first one's session. Tell whether it was taken."""
     with tls_sockets.dial(set_up.port, context) as peer:
         peer.sendall(HEALTH)
         tls_sockets.read_all(peer)
@@ -134,7 +134,7 @@ def resume(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -> tuple
 
 
 async def test_no_session_is_resumed(set_up):
-    """Whose authority is trusted no more has to say so anew, and is refused."""
+    """Whose authority is trusted no more has to say so again, and is refused."""
     is_resumed, answer = await asyncio.to_thread(resume, set_up, set_up.context())
     assert not is_resumed
     assert answer.startswith(b"HTTP/1.1 403 ")
@@ -214,7 +214,7 @@ def refused(reason: str, tenant: str = metrics.UNKNOWN_TENANT_LABEL) -> float:
 
 
 async def test_an_often_refused_client_costs_no_more_handshakes(set_up, monkeypatch, capsys):
-    """SEC-15: until it has been quiet for a while; it is told of once."""
+    """SEC-15: until it has been quiet for a while. It is told of once."""
     set_up.server.listener.peer_backoff = PeerBackoff(3, 60.0)
     engines: list[object] = []
     monkeypatch.setattr(
@@ -245,7 +245,7 @@ async def test_a_tenant_at_the_same_address_is_still_heard(set_up):
 
 
 async def test_refusals_are_counted_by_tenant_where_our_authority_names_one(set_up, monkeypatch):
-    """SEC-15: what another authority writes into a certificate is nobody's word."""
+    """SEC-15: what another authority writes into a certificate is no tenant's word."""
     monkeypatch.setattr(metrics._TENANT_LABELS, "_labels", {})
     tenant = metrics.get_tenant_label(certificates.VC_UID)
     before = refused("certificate", tenant), refused("handshake"), refused("certificate")
@@ -355,7 +355,7 @@ async def test_no_new_connection_outlives_the_listener(tmp_path):
 
 
 async def test_a_drain_ends_with_the_last_stream(tmp_path):
-    """Nobody waits for nothing."""
+    """No one waits for nothing."""
     gateway = running_agent.HeldKubelet()
     async with running_agent.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         asking = asyncio.ensure_future(set_up.send(LOGS))

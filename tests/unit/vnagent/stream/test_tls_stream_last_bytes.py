@@ -50,7 +50,7 @@ class LossySink(GatheringSink):
 
 @pytest.mark.parametrize("is_wanted", [True, False])
 async def test_what_came_before_a_write_failed_is_accepted(authority, is_wanted):
-    """REL-87: an exit code, then a reset, as the input was not read; unless there is no room."""
+    """REL-87: an exit code, then a reset, as the input was not read. Unless there is no room."""
     is_asked, is_sent = threading.Event(), threading.Event()
 
     def behave(peer: ssl.SSLSocket) -> None:

@@ -1,4 +1,4 @@
-"""Events on the agent's own pod: of the way around, and of the way back, to whoever looks."""
+"""Events on the agent's own pod: of the way around, and of the way back, to the one that looks."""
 
 import asyncio
 import contextlib
@@ -78,7 +78,7 @@ def test_an_event_is_on_the_agents_own_pod():
 
 
 async def test_the_usual_way_is_no_news(tmp_path):
-    """Thousands of nodes whose kubelets verify write nothing; one that is left says so."""
+    """Thousands of nodes whose kubelets verify write nothing. One that is left says so."""
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
         found.update(initial_state(UpstreamSetting.AUTO))
@@ -96,7 +96,7 @@ async def test_the_usual_way_is_no_news(tmp_path):
 
 
 async def test_what_is_configured_is_reported(tmp_path):
-    """Nobody is told of a certificate that was never looked at."""
+    """No one is told of a certificate that was never looked at."""
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
         found.update(initial_state(UpstreamSetting.APISERVER))

@@ -54,7 +54,7 @@ def test_a_kubelet_that_is_down_turns_nothing():
 
 
 def test_the_way_back_takes_a_certificate_that_keeps_verifying():
-    """Two handshakes in a moment are one proof; what breaks the row begins it anew."""
+    """Two handshakes in a moment are one proof. What breaks the row begins it again."""
     assert modes((0, U), (5, V), (5.1, V)) == [A, A, A]
     assert modes((0, U), (5, V), (5 + VERIFY_HOLD_SECONDS, V)) == [A, A, K]
     assert modes((0, U), (5, V), (10, D), (15, V), (20, V)) == [A] * 5

@@ -1,4 +1,4 @@
-"""A target that is granted no more: its node is shut and its pods are evicted."""
+"""A target that is no longer granted: its node is shut and its pods are evicted."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_the_pods_own_key_does_it_and_is_queued_when_the_grant_goes(split:
 
 
 def shown(split: SplitWorld, body: Any, **spec: Any) -> str:
-    """Have the node in the tenant's cache as it was written, and as somebody changed it."""
+    """Have the node in the tenant's cache as it was written, and as someone changed it."""
     split.above.cluster.revision += 1
     version = str(split.above.revision)
     found = {**body, "metadata": {**body["metadata"], "uid": "n", "resourceVersion": version}}

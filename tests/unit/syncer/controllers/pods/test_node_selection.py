@@ -1,4 +1,4 @@
-"""A twin that waits for a node is made anew when its tenant says otherwise."""
+"""A twin that waits for a node is created again when its tenant says otherwise."""
 
 from __future__ import annotations
 

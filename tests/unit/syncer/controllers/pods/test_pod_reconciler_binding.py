@@ -166,7 +166,7 @@ async def test_what_the_cache_shows_of_a_node_counts_once_it_has_caught_up():
     shown(world, first, is_whole=False)
     await present(world)
     assert len(world.above.writes()) == 2, "the other half of it is on its way"
-    shown(world, last, is_whole=False)  # somebody took its status away
+    shown(world, last, is_whole=False)  # someone took its status away
     with pytest.raises(NotReadyYet):
         await present(world)
 

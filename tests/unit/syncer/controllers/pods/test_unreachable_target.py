@@ -42,7 +42,7 @@ def seated(split: SplitWorld, **metadata: Any) -> None:
 
 
 async def test_its_pods_are_not_ready_after_a_while(split: SplitWorld):
-    """V-02: nothing else is said of them, and nobody is asked."""
+    """V-02: nothing else is said of them, and no one is asked."""
     seated(split)
     found = await engine(split).reconcile(key_of(split.far))
     assert found == RequeueAfter(UNREACHABLE_SECONDS)

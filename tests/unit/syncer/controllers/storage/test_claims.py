@@ -34,7 +34,7 @@ def queued(world: SessionWorld) -> set[tuple[str, str, str]]:
 
 
 def asked(world: SessionWorld, **spec: Any) -> Any:
-    """Have a claim above that is not below yet; returns its key."""
+    """Have a claim above that is not below yet. Returns its key."""
     world.ready()
     wish = {"resources": {"requests": {"storage": "1Gi"}}, **spec}
     world.tenant_has(CLAIM, "c", spec=wish, status={"phase": "Pending"})
@@ -141,7 +141,7 @@ def made_for(pod: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "owners",
     [
-        None,  # somebody's own claim
+        None,  # someone's own claim
         [{"kind": "Pod", "uid": "a-uid", "controller": True}],  # pod a-b with volume c
         [{"kind": "Pod", "uid": "p-uid"}],
         ["p-uid"],

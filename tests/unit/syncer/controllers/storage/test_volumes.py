@@ -77,7 +77,7 @@ async def test_a_shown_volume_that_is_put_back_still_reports_its_phase():
 
 
 def own_volume(world: SessionWorld, **fields: Any) -> Any:
-    """Have a volume above that the tenant wrote, named by a claim; returns its key."""
+    """Have a volume above that the tenant wrote, named by a claim. Returns its key."""
     world.ready()
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **NFS}

@@ -62,7 +62,7 @@ class Scene:
         put(self.world.session.stores[VOLUME], {**body, "metadata": metadata, "spec": spec})
 
     async def sync(self) -> dict[str, Any]:
-        """Reconcile until nothing is written; returns the tenant's volume."""
+        """Reconcile until nothing is written. Returns the tenant's volume."""
         for _ in range(4):
             await volumes.reconcile_volume(self.key, self.world.session)
             self.see()

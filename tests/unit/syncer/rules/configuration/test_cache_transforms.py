@@ -42,7 +42,7 @@ def below(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def differs(live: dict[str, Any], tenant_x: dict[str, Any]) -> bool:
-    """Tell whether a twin is to be changed."""
+    """Return whether a twin is to be changed."""
     wanted = config_maps_secrets.build_config_map(tenant_x, network_view())
     return config_maps_secrets.build_replacement(live, wanted, "ConfigMap") is not None
 

@@ -1,4 +1,4 @@
-"""Hosts of Ingresses: nobody takes what is somebody else's, or everybody's."""
+"""Hosts of Ingresses: no one takes what is another owner's, or everyone's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def seen(**network: Any) -> TenantView:
 def below(
     view: TenantView, *hosts: str, of: Tenant | None = OTHER, name: str = "x", since: str = "05"
 ) -> None:
-    """Have an Ingress below with some hosts, of a tenant or of nobody."""
+    """Have an Ingress below with some hosts, of a tenant or of no one."""
     space = f"{of.root}-web" if of is not None else "shop"
     metadata = {
         "name": name,

@@ -124,7 +124,7 @@ PolicyWorld = dict[str, tuple[dict[str, str], list[dict[str, str]]]]
 
 
 def above(world: PolicyWorld) -> list[NetworkPod]:
-    """Return the pods as the tenant sees them; each has a label that does not go down."""
+    """Return the pods as the tenant sees them. Each has a label that does not go down."""
     found = []
     for namespace, (labels, pods) in world.items():
         for pod in pods:

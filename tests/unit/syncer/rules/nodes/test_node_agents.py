@@ -106,7 +106,7 @@ def test_the_last_word_counts_in_whatever_order_a_list_has_them(known, order):
 
 
 def test_what_no_event_reports_any_more_holds_no_more(known):
-    """API servers forget them after an hour; what still holds is told again before."""
+    """API servers forget them after an hour. What still holds is told again before."""
     known.pods.put(pod(), live=True)
     word = told(wellknown.UPSTREAM_API_SERVER, 9)
     known.events.put(word, live=True)

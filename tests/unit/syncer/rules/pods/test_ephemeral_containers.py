@@ -219,7 +219,7 @@ def test_a_container_that_comes_into_a_running_pods_template_is_not_served():
     tenant_pod, twin = sides()
     tenant_pod["spec"]["containers"] += [{"name": "sidecar", "image": "i"}]
     assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
-    del twin["metadata"]["annotations"][wellknown.CONTAINERS]  # somebody below took it away
+    del twin["metadata"]["annotations"][wellknown.CONTAINERS]  # someone below took it away
     patch = pod_facts.build_running_patch(pod(), twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}

@@ -122,7 +122,7 @@ def _pods(draw: st.DrawFn) -> dict[str, Any]:
 
 
 class ShownNode:
-    """A node as both sides have it; one that is not shown has nothing of the tenant's."""
+    """A node as both sides have it. One that is not shown has nothing of the tenant's."""
 
     def __init__(self, name: str, below: dict[str, str], own: dict[str, str] | None) -> None:
         self.name = name
@@ -464,7 +464,7 @@ ANYWHERE = expression(OWN, "Exists")
     ],
 )
 def test_what_would_be_long_to_compare_or_to_write_is_refused(spec):
-    """Everybody waits for it, and each node that is named repeats the rest of its term."""
+    """Everyone waits for it, and each node that is named repeats the rest of its term."""
     with pytest.raises(RejectedError, match="has more terms of affinity than the syncer compares"):
         select_nodes(spec, labelled(100), "Standard")
 

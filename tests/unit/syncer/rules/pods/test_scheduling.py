@@ -95,7 +95,7 @@ OURS = {"key": f"{wellknown.DOMAIN}/virtualnode", "operator": "Exists"}
     ],
 )
 def test_our_own_labels_of_nodes_are_refused_in_words(spec, path):
-    """Nobody puts them on a node but the syncer, so that no node could be waited for."""
+    """No one puts them on a node but the syncer, so that no node could be waited for."""
     text = HIDDEN.replace(ROLE["key"], OURS["key"])
     assert refused(spec) == [("node-label", path, text)]
 

@@ -19,7 +19,7 @@ from tests.support.syncer.pods import FACTS, pod
 
 @pytest.fixture(autouse=True)
 def made_anew():
-    """Tables are kept by policy; each test makes its own."""
+    """Tables are kept by policy. Each test makes its own."""
     security_levels._build_table.cache_clear()
 
 

@@ -1,4 +1,4 @@
-"""A tenant's claims on their way down; whatever a tenant writes, nothing raises."""
+"""A tenant's claims on their way down. Whatever a tenant writes, nothing raises."""
 
 from __future__ import annotations
 
