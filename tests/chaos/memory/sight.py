@@ -80,7 +80,7 @@ class ObservedStores:
             self._stripped[new] = self._stripped[old]
 
     def is_news(self, twin: Object) -> bool:
-        """Return whether a twin was played back and no watch has told of that: the one before ended.
+        """Return whether a twin was restored and no watch has shown it, because the old twin ended.
 
         Between the two there is a moment, also for who reads live.
         """
