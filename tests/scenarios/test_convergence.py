@@ -40,7 +40,7 @@ class PlainKey(Sides):
     built: str
     differs: bool
     held: bool
-    """The brake holds deletes."""
+    """The store guard holds deletes."""
 
     def step(self) -> PlainKey:
         """Carry out the next step. The same state when nothing is written."""

@@ -1,4 +1,4 @@
-"""What was made for another registration is a stranger's, wherever the syncer looks."""
+"""Objects of another registration are foreign to the syncer everywhere."""
 
 from __future__ import annotations
 

@@ -154,12 +154,15 @@ class ThreeClusters:
         spec = {"clusterVersionName": "v1.36", "targets": listed}
         self.change(self.below, VIRTUAL_CLUSTERS, "vc", "default", spec=spec)
 
-    def pod(self, name: str, *, is_owned: bool = False, seat: str = "") -> None:
+    def pod(self, name: str, *, is_owned: bool = False, cluster: str = "") -> None:
         owner = {"ownerReferences": [{**OWNER[0], "controller": True}]} if is_owned else {}
-        spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {} if seat else THERE}
+        spec = {
+            "containers": [{"name": "c", "image": "i"}],
+            "nodeSelector": {} if cluster else THERE,
+        }
         metadata = {"name": name, "labels": {"app": "web"}, **owner}
-        if seat:
-            metadata["annotations"] = {wellknown.ASSIGNED_CLUSTER: seat}
+        if cluster:
+            metadata["annotations"] = {wellknown.ASSIGNED_CLUSTER: cluster}
         self.make(self.above, PODS, {"metadata": metadata, "spec": spec}, "default")
 
     def phase(self, name: str) -> str:
@@ -363,7 +366,7 @@ async def test_a_service_with_pods_in_two_clusters_is_reported_once(stage: Three
     await stage.run_pods("there", "there-too")
     assert split_services.PODS_IN_SEVERAL_CLUSTERS not in stage.reasons()
     for name in ("here", "here-too"):
-        stage.pod(name, seat="home/0")
+        stage.pod(name, cluster="home/0")
         await eventually(lambda name=name: stage.phase(name) == "Running")
     await eventually(lambda: split_services.PODS_IN_SEVERAL_CLUSTERS in stage.reasons())
     await stage.run_pods("there-as-well")

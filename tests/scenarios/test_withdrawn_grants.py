@@ -140,16 +140,16 @@ async def test_after_a_start_nothing_is_made_before_every_target_was_seen(
 ):
     split.ready()
     pod = begun_before(split, record=record)
-    seats = split.link.assignments
-    assert seats.find_unproved_target(pod) == "c2"
+    assignments = split.link.assignments
+    assert assignments.find_unproved_target(pod) == "c2"
     await pod_flow.reconcile_pod(POD, key_of(split.session), split.session)
     assert isinstance(await split.place(), RequeueAfter)
     assert split.above.writes() == split.below.writes() == []
-    assert seats.get_cluster(pod) == UNASSIGNED
+    assert assignments.get_cluster(pod) == UNASSIGNED
     split.link.add_session(split.far)
     split.twin(split.far, nodeName="n")
     split.far_events.index_assigned_pods()
-    assert seats.get_cluster(pod) == "c2", "the twin is the fact"
+    assert assignments.get_cluster(pod) == "c2", "the twin is the fact"
     split.taken()
     split_tenant_events.enqueue_assignments(split.link)
     assert {key_of(split.far), split.session.build_key(ASSIGNMENT, "web", "p")} <= split.taken()

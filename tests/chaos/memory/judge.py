@@ -127,7 +127,7 @@ class WorldChecker:
     def _is_in_vain(
         self, side: str, target: RequestSubject, request: HttpRequest, body: Any
     ) -> bool:
-        """Return whether a create runs into a stranger. It is tried once a minute for ever."""
+        """Return whether a create meets a foreign object. It is tried once a minute for ever."""
         if request.method != "POST" or side != "super" or target.name:
             return False
         name = body["metadata"].get("name", "")

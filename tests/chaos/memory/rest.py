@@ -151,7 +151,7 @@ def _as_invariants(found: Sequence[Violation]) -> list[Violation]:
 def _is_taken(
     world: MachineWorld, tenant: SimulatedTenant, resource: Resource, metadata: Object
 ) -> bool:
-    """Return whether a stranger has the name below."""
+    """Return whether a foreign object has the name in the super cluster."""
     if resource is NAMESPACES:
         return False
     below = tenant.below(metadata["namespace"])

@@ -1,4 +1,4 @@
-"""What the super cluster's admin, strangers, and kubelets with bad news do below.
+"""What the super cluster's admin, other writers and failing kubelets do.
 
 Each function is one step, as in `tenant_edits`.
 """

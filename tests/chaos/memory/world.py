@@ -186,7 +186,7 @@ class MachineWorld:
         return self.below if side == SUPER else self.tenants[int(side[6:])].cluster
 
     def settled(self, tenant: SimulatedTenant, state: ClusterState) -> bool:
-        """Return whether the brake has counted everything that a restore would lose.
+        """Return whether the store guard has counted everything that a restore would lose.
 
         It counts a while after a write. A restore within that while, to a moment before the write,
         is the known limit of its promise (`syncer.safety.store_guard`).

@@ -78,7 +78,7 @@ async def _alive(tenant: DrillTenant) -> set[str]:
 
 
 async def _is_counted(turn: DrillTurn, tenant: DrillTenant) -> bool:
-    """Return whether the brake has counted everything that the restore will lose.
+    """Return whether the store guard has counted everything that the restore will lose.
 
     It counts a while after a write. A restore within that while, to a moment before the write, is
     the known limit of its promise (`syncer.safety.store_guard`).

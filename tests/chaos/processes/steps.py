@@ -203,7 +203,7 @@ async def sentinel(stage: DrillStage, number: int) -> None:
 
 
 def bystanders(space: str) -> list[tuple[Resource, Object]]:
-    """Return what strangers have in a super namespace. One has a name that a tenant wants."""
+    """Return foreign objects of a super namespace. One has a name that a tenant wants."""
     ports = {"ports": [{"port": 80}], "selector": {"app": "nobody"}}
     return [
         (SERVICES, {"metadata": {"name": FOREIGN, "namespace": space}, "spec": ports}),

@@ -69,10 +69,10 @@ async def test_no_pod_is_ever_in_two_places(
                         )
                         moves += 1
             elif act < 0.8:
-                seat = chance.choice(["home", target_world.name, "nowhere"])
+                cluster = chance.choice(["home", target_world.name, "nowhere"])
                 forged = {
                     "metadata": {
-                        "annotations": {wellknown.ASSIGNED_CLUSTER: f"{seat}/0123456789abcdef"}
+                        "annotations": {wellknown.ASSIGNED_CLUSTER: f"{cluster}/0123456789abcdef"}
                     }
                 }
                 await world.tenant_client.patch(PODS, name, forged, namespace=space)

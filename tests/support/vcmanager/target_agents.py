@@ -146,9 +146,9 @@ class AgentWorld:
 KUBELETS = trustme.CA().cert_pem.bytes()
 
 
-def environment(yard: AgentWorld) -> dict[str, Any]:
-    return {each["name"]: each.get("value") for each in container_of(yard)["env"]}
+def environment(agent_world: AgentWorld) -> dict[str, Any]:
+    return {each["name"]: each.get("value") for each in container_of(agent_world)["env"]}
 
 
-def container_of(yard: AgentWorld) -> dict[str, Any]:
-    return yard.home.template()["spec"]["containers"][0]
+def container_of(agent_world: AgentWorld) -> dict[str, Any]:
+    return agent_world.home.template()["spec"]["containers"][0]

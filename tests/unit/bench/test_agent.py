@@ -178,7 +178,7 @@ async def test_a_removed_unknown_client_comes_again(authority, door, tmp_path):
     seen = ConnectionCounts()
 
     async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        raise AssertionError("a stranger was let in")
+        raise AssertionError("an unknown client was admitted")
 
     async with served(authority, answers) as port:
         each = [

@@ -26,7 +26,7 @@ def queued(world: SessionWorld, kind: str) -> list[str]:
     return sorted(found)
 
 
-# --- ripples --------------------------------------------------------------------------------------
+# --- dependents -----------------------------------------------------------------------------------
 
 
 def test_a_namespace_enqueues_the_policies_that_select_namespaces():

@@ -39,14 +39,14 @@ def test_a_twin_that_is_there_is_the_fact_and_a_record_only_the_intent(split: Sp
 
 
 @pytest.mark.parametrize(
-    ("record", "seat"),
+    ("record", "cluster"),
     [
         ("c2/0123", "c2"), ("home/0123", HOME), ("", UNASSIGNED), ("c2", UNASSIGNED),
         ("c9/0123", UNASSIGNED), ("/", UNASSIGNED), ("/c2", UNASSIGNED),
     ],
 )  # fmt: skip
-def test_a_record_counts_when_it_names_what_can_be(split: SplitWorld, record: str, seat: str):
-    assert split.link.assignments.get_cluster(split.pod(record=record)) == seat
+def test_a_record_counts_when_it_names_what_can_be(split: SplitWorld, record: str, cluster: str):
+    assert split.link.assignments.get_cluster(split.pod(record=record)) == cluster
 
 
 def test_where_nothing_is_offered_only_a_twin_or_a_node_counts(split: SplitWorld):
@@ -83,18 +83,18 @@ def test_home_takes_part_when_it_is_named_or_alone(split: SplitWorld):
 
 
 def test_a_pod_that_is_gone_frees_its_cluster_and_its_peers_are_counted(split: SplitWorld):
-    seats = split.link.assignments
+    assignments = split.link.assignments
     owner = {"metadata": {"ownerReferences": [{"uid": "r", "controller": True, "kind": "R"}]}}
     first = split.pod("a", record="c2/0", **owner)
     second = split.pod("b", record="c2/0", **owner)
-    assert (seats.get_cluster(first), seats.get_cluster(second)) == ("c2", "c2")
-    assert (seats.count_peers(first, "c2"), seats.count_peers(first, HOME)) == (2, 0)
+    assert (assignments.get_cluster(first), assignments.get_cluster(second)) == ("c2", "c2")
+    assert (assignments.count_peers(first, "c2"), assignments.count_peers(first, HOME)) == (2, 0)
     split.link.stores["Pod"].discard(second, live=True)
-    assert seats.count_peers(first, "c2") == 1
-    assert seats.has_pods_in("c2")
+    assert assignments.count_peers(first, "c2") == 1
+    assert assignments.has_pods_in("c2")
     split.link.stores["Pod"].discard(first, live=True)
-    assert not seats.has_pods_in("c2")
-    assert seats.count_peers(split.pod("bare", record="c2/0"), "c2") == 0
+    assert not assignments.has_pods_in("c2")
+    assert assignments.count_peers(split.pod("bare", record="c2/0"), "c2") == 0
 
 
 # --- who hears of it ------------------------------------------------------------------------------

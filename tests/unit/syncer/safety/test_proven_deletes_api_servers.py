@@ -28,7 +28,7 @@ KEY = Key(TENANT.uid, HOME, "Pod", "web", "p")
 
 async def deletions(pair: Pair) -> tuple[ProvenDeletes, Expectations, Entry]:
     """Return deletions of an engaged tenant, and the twin of a pod that its node runs."""
-    held = pair.brake()
+    held = pair.store_guard()
     await held.initialize(twin_uid="", stamps=())
     pair.make(pair.below, NAMESPACES, "", {"metadata": {"name": BELOW}})
     pod = {

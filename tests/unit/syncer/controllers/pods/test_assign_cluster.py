@@ -158,9 +158,9 @@ async def test_a_pod_that_goes_while_it_is_recorded_takes_no_cluster(split: Spli
 
     split.above.patch = slow  # type: ignore[method-assign]
     await split.place()
-    seats = split.link.assignments
-    assert not seats.has_pods_in("c2")
-    assert not {**seats._reservations, **seats._reschedule_states}
+    assignments = split.link.assignments
+    assert not assignments.has_pods_in("c2")
+    assert not {**assignments._reservations, **assignments._reschedule_states}
     assert not split.far.super_cluster.capacity._reserved
     assert not split.far.pods.has_namespace("web")
 
@@ -173,18 +173,18 @@ async def test_what_was_promised_is_given_back_with_the_link(split: SplitWorld):
     assert not split.far.super_cluster.capacity._reserved
 
 
-@pytest.mark.parametrize(("node", "seat"), [("n", HOME), ("target-c2", "c2")])
+@pytest.mark.parametrize(("node", "cluster"), [("n", HOME), ("target-c2", "c2")])
 async def test_a_pod_that_names_its_node_is_recorded_and_made(
-    split: SplitWorld, node: str, seat: str
+    split: SplitWorld, node: str, cluster: str
 ):
     split.ready()
     pod = split.pod(nodeName=node)
-    here = split.session if seat == HOME else split.far
+    here = split.session if cluster == HOME else split.far
     with pytest.raises(NotReadyYet, match="record"):
         assign_cluster.check_may_create(pod, here)
     assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
     assert await split.place() == Done()
-    assert split.record().startswith(f"{seat}/")
+    assert split.record().startswith(f"{cluster}/")
     assign_cluster.check_may_create(
         split.pod(nodeName=node, record=split.record(), version=51), here
     )

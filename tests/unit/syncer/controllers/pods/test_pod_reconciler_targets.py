@@ -1,4 +1,4 @@
-"""What the key of a pod does in each super cluster: one seat at a time."""
+"""What the key of a pod does in each super cluster: one assigned cluster at a time."""
 
 from __future__ import annotations
 

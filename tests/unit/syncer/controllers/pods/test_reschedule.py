@@ -1,4 +1,4 @@
-"""Another try for a pod: one seat is closed for certain before the next one opens."""
+"""Another try for a pod: one assignment is closed for certain before the next one begins."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def split(split: SplitWorld) -> SplitWorld:
 
 
 def refused(split: SplitWorld, since: str = LONG_AGO, **spec: Any) -> Entry:
-    """Seat a pod at c2, where its scheduler finds no node for its twin."""
+    """Assign a pod to c2, where its scheduler finds no node for its twin."""
     pod = split.pod(record="c2/0")
     twin = split.twin(split.far, **spec).decode()
     condition = {
@@ -121,7 +121,7 @@ async def test_while_many_are_missing_there_nothing_is_read(split: SplitWorld):
 
 
 async def test_the_cluster_stays_closed_while_the_new_record_is_on_its_way(split: SplitWorld):
-    """The old record is still in the cache, and would open the old seat once more."""
+    """The old record is still in the cache, and would restore the old assignment."""
     pod = refused(split)
     await split.place()
     gone(split)
@@ -280,5 +280,9 @@ async def test_a_pod_that_goes_while_its_old_cluster_is_proved_empty_is_forgotte
     assert await split.place() == Done()
     assert split.above.writes() == []
     reschedule.record_failed_create(errors.Timeout("no answer"), pod, split.far)
-    seats = split.link.assignments
-    assert not {**seats._reschedule_states, **seats._assigned, **seats._leaving_pods}
+    assignments = split.link.assignments
+    assert not {
+        **assignments._reschedule_states,
+        **assignments._assigned,
+        **assignments._leaving_pods,
+    }

@@ -1,4 +1,4 @@
-"""What keys of claims, volumes and classes do when a cache is behind or a stranger was first."""
+"""Keys of claims, volumes and classes with an old cache, or with a foreign object of the name."""
 
 from __future__ import annotations
 
