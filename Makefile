@@ -162,7 +162,7 @@ conformance: .venv/ready ## Kubernetes' conformance suite, on the super cluster 
 	@touch $@
 
 # ARGS=--go-on: a run that was ended goes on; ARGS=--survivors: those again that no test has noticed yet.
-mutants: .venv-mutants/ready ## mutation testing of decide, names, ownership, brake and builder; half an hour or more
+mutants: .venv-mutants/ready ## mutation testing of decide, names, ownership, guards and translation; half an hour or more
 	@.venv-mutants/bin/python -m tools.mutants run $(ARGS)
 
 bench: .venv/ready ## figures: pods beside a direct run; provisioning, idle cost, memory; ten quiet minutes; the node agent (after `make up`)

@@ -3,7 +3,7 @@
 Properties are judged by what they find, not by how long a busy machine takes for an example.
 
 `make check` tries fewer examples of each (`--hypothesis-profile=quick`), `make test` all, and
-`make mutants` the same ones each time; `long` is for one property that is wanted at length.
+`make mutants` the same ones each time. `long` is for one property that is wanted at length.
 """
 
 from hypothesis import settings

@@ -32,7 +32,7 @@ from vnagent.limits.concurrency import MAX_STREAMS_PER_TENANT
 GIGABYTE = 1e9
 MIB = 1024 * 1024
 REST_SECONDS = 2.0
-STRANGERS = 2000
+UNKNOWN_CLIENTS = 2000
 PAUSE_SECONDS = (0.1, 0.16)
 """Pause in seconds before a command, at random. An agent's work after a command, mainly the next
 warm connections, is over by then. With shorter pauses it would always slow the agent's own next
@@ -181,8 +181,8 @@ async def floods(stage: AgentStage, count: int) -> dict[str, Any]:
     each = NEIGHBOURS // len(stage.neighbours)
     others: dict[str, Callable[[], AbstractContextManager[dict[str, float]]]] = {
         NO_OTHER_LOAD: _add_no_load,
-        f"{STRANGERS} unknown clients, one address": lambda: _strangers(stage, 1),
-        f"{STRANGERS} unknown clients, 63 addresses": lambda: _strangers(stage, 63),
+        f"{UNKNOWN_CLIENTS} unknown clients, one address": lambda: _unknown_clients(stage, 1),
+        f"{UNKNOWN_CLIENTS} unknown clients, 63 addresses": lambda: _unknown_clients(stage, 63),
         f"{each * len(stage.neighbours)} streams of {len(stage.neighbours)} tenants": (
             lambda: _neighbours(stage, each)
         ),
@@ -222,12 +222,12 @@ async def floods(stage: AgentStage, count: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _strangers(stage: AgentStage, sources: int) -> Iterator[dict[str, float]]:
-    """Run strangers at the agent's port. Their results are available after the block."""
+def _unknown_clients(stage: AgentStage, sources: int) -> Iterator[dict[str, float]]:
+    """Run unknown clients at the agent's port. Their results are available after the block."""
     options = {
         "port": stage.agent.port,
         "folder": stage.folder,
-        "count": STRANGERS,
+        "count": UNKNOWN_CLIENTS,
         "sources": sources,
         "seconds": 300,
     }

@@ -28,7 +28,7 @@ from vcmanager.pki.authority import CertificateSubject, make_authority, make_lea
 
 HOST = "127.0.0.1"
 PAUSE_SECONDS = 2.0
-"""Before a connection that was closed is made again: a bound on what the strangers ask for."""
+"""Before a connection that was closed is made again: a bound on the rate of an unknown client."""
 _LOOK_SECONDS = 0.1
 _HAND_SECONDS = 30.0
 
@@ -59,13 +59,13 @@ class ConnectionCounts:
 
 
 def source(number: int, sources: int) -> str:
-    """Return the address that a stranger comes from."""
+    """Return the address of an unknown client."""
     place = number % sources
     return f"127.0.{1 + place // 250}.{1 + place % 250}"
 
 
 def contexts(folder: Path) -> Sequence[ssl.SSLContext | None]:
-    """Return the TLS contexts, of which each fourth stranger has the same. None sends nothing."""
+    """Return the TLS contexts, of which each fourth client has the same. None sends nothing."""
     nobody = ssl.create_default_context(cafile=str(folder / "serving-ca.crt"))
     forged = ssl.create_default_context(cafile=str(folder / "serving-ca.crt"))
     now = datetime.now(UTC)
@@ -87,16 +87,16 @@ class ConnectionSource:
     context: ssl.SSLContext | None
 
 
-async def hold(stranger: ConnectionSource, port: int, seen: ConnectionCounts, pause: float) -> None:
+async def hold(source: ConnectionSource, port: int, seen: ConnectionCounts, pause: float) -> None:
     """Hold one connection for ever, as far as the other side lets us."""
     await asyncio.sleep(pause * secrets.randbelow(1000) / 1000)  # not all in one moment
-    context = stranger.context
+    context = source.context
     while True:
         try:
             reader, writer = await asyncio.open_connection(
                 HOST,
                 port,
-                local_addr=(stranger.address, 0),
+                local_addr=(source.address, 0),
                 ssl=context,
                 server_hostname=HOST if context else None,
                 ssl_handshake_timeout=_HAND_SECONDS if context else None,

@@ -26,9 +26,9 @@ from typing import Any
 from kubeio import Object, errors
 from tenancy import wellknown
 from tenancy.resources import NETWORK_POLICIES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import begin_super, own_world, super_plane_of
 from tests.integration.syncer.hostile_servers import EndlessScript, hostile
 from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.planes import begin_super, own_world, super_plane_of
 from tests.integration.syncer.rights import grant_lease
 from tests.integration.syncer.world import SYNCER, SyncerWorld
 from tests.support.processes import ProgramProcess, free_port
@@ -86,17 +86,17 @@ class Neighbour:
         world, name = self._world, f"n{self._number}"
         self._number += 1
         began = time.monotonic()
-        await world.above.create(PODS, pod(name), namespace="default")
+        await world.tenant_client.create(PODS, pod(name), namespace="default")
         await _poll(lambda: world.has_twin(PODS, "default", name))
         await world.schedule("default", name, self._node)
         await world.report("default", name, **running_status(name))
         await _poll(lambda: self._is_running(name))
         took = time.monotonic() - began
-        await world.above.delete(PODS, name, namespace="default", grace_seconds=0)
+        await world.tenant_client.delete(PODS, name, namespace="default", grace_seconds=0)
         return took
 
     async def _is_running(self, name: str) -> bool:
-        found = await self._world.above.get(PODS, name, namespace="default")
+        found = await self._world.tenant_client.get(PODS, name, namespace="default")
         return bool(found["status"].get("phase") == "Running")
 
 
@@ -115,7 +115,7 @@ async def fill(world: SyncerWorld, count: int, size: int) -> int:
         nonlocal refused
         for number in numbers:
             try:
-                await world.above.create(
+                await world.tenant_client.create(
                     NETWORK_POLICIES, large_policy(number, size), namespace="default", deadline=60
                 )
             except errors.KubeError as problem:
@@ -131,7 +131,7 @@ async def empty(world: SyncerWorld) -> None:
     path = NETWORK_POLICIES.build_path("default")
     for _ in range(EMPTY_ATTEMPTS):
         try:
-            await world.above.raw("DELETE", path, deadline=600)
+            await world.tenant_client.raw("DELETE", path, deadline=600)
         except errors.ServerTimeout:
             continue  # the API server stops after a minute, and has deleted a part
         except errors.ResponseTooLarge:
@@ -143,7 +143,7 @@ async def suspend(world: SyncerWorld, value: bool) -> None:
     """Suspend or resume a tenant."""
     patch = {"spec": {"suspend": value}}
     name, namespace = world.tenant.name, world.tenant.namespace
-    await world.below.patch(VIRTUAL_CLUSTERS, name, patch, namespace=namespace)
+    await world.super_client.patch(VIRTUAL_CLUSTERS, name, patch, namespace=namespace)
 
 
 async def wait_reason(world: SyncerWorld, reason: str, seconds: float) -> Object | None:

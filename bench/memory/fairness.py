@@ -13,10 +13,10 @@ from bench.memory.measurement import Figures, SyncerRig, late
 from bench.reports.statistics import jain, summary
 
 ENOUGH = 300
-"""Regular pods that have to be made beside the greedy ones: a p99 of fewer is their worst."""
+"""Regular pods that a run needs beside the greedy ones. The p99 of fewer pods is their maximum."""
 _STORM_SECONDS = 10.0
 _BEFORE = 1.0
-"""Seconds of a storm before regular pods are made in it."""
+"""Seconds of a storm before regular pods are created in it."""
 _GREEDY = "greedy-"
 _HOSTILE = "hostile-burst-"
 _LIFE_SECONDS = 2.0
@@ -26,45 +26,45 @@ _SPARE_SECONDS = 3.0
 """Time in seconds for which the acts outlast the pods when nothing slows them down."""
 
 
-async def measure(ground: SyncerRig) -> list[Figures]:
+async def measure(rig: SyncerRig) -> list[Figures]:
     """Regular tenants alone, beside greedy ones' pods made at once, and beside their statuses."""
-    asked = ground.asked
-    regular = range(min(asked.regular, ground.tenants - asked.greedy))
-    greedy = range(ground.tenants - asked.greedy, ground.tenants)
+    asked = rig.asked
+    regular = range(min(asked.regular, rig.tenants - asked.greedy))
+    greedy = range(rig.tenants - asked.greedy, rig.tenants)
     pods, rate = len(regular) * asked.regular_pods, asked.regular_rate
     many, fast = asked.greedy * asked.greedy_pods, asked.greedy_rate
-    await ground.warm_up("first-")
-    alone = await ground.create("alone-", pods, regular, rate)
-    await _away(ground, "alone-")
-    feast = await ground.create("feast-", many, greedy, fast)
-    await _away(ground, "feast-")
+    await rig.warm_up("first-")
+    alone = await rig.create("alone-", pods, regular, rate)
+    await _delete(rig, "alone-")
+    greedy_alone = await rig.create("burst-", many, greedy, fast)
+    await _delete(rig, "burst-")
     async with asyncio.TaskGroup() as group:
-        eating = group.create_task(ground.create(_GREEDY, many, greedy, fast))
-        calm = group.create_task(ground.create("beside-", pods, regular, rate))
-    await _away(ground, "beside-")
-    storm, stormed, writes = await _storm(ground, regular, 2 * alone["took_s"])
-    await _away(ground, "stormed-")
-    await _away(ground, _GREEDY)
+        greedy_load = group.create_task(rig.create(_GREEDY, many, greedy, fast))
+        regular_load = group.create_task(rig.create("beside-", pods, regular, rate))
+    await _delete(rig, "beside-")
+    storm, stormed, writes = await _storm(rig, regular, 2 * alone["took_s"])
+    await _delete(rig, "stormed-")
+    await _delete(rig, _GREEDY)
     return [
-        felt(alone, calm.result(), eating.result(), feast)
+        mutual_effects(alone, regular_load.result(), greedy_load.result(), greedy_alone)
         | in_storm(alone, stormed, storm, writes_to(writes, _GREEDY))
     ]
 
 
-async def _away(ground: SyncerRig, prefix: str) -> None:
-    await ground.delete(prefix)
-    await ground.settled()
+async def _delete(rig: SyncerRig, prefix: str) -> None:
+    await rig.delete(prefix)
+    await rig.settled()
 
 
 async def _storm(
-    ground: SyncerRig, regular: Sequence[int], seconds: float
+    rig: SyncerRig, regular: Sequence[int], seconds: float
 ) -> tuple[Figures, Figures, Mapping[str, int]]:
     """Create regular pods next to statuses. Returns both, and all writes to tenants by object."""
-    asked = ground.asked
-    await ground.stage.tell("tally")
+    asked = rig.asked
+    await rig.stage.tell("tally")
     async with asyncio.TaskGroup() as group:
-        blowing = group.create_task(
-            ground.stage.tell(
+        storm_load = group.create_task(
+            rig.stage.tell(
                 "storm",
                 prefix=_GREEDY,
                 per_second=asked.storm_rate,
@@ -73,14 +73,17 @@ async def _storm(
         )
         await asyncio.sleep(_BEFORE)
         pods = len(regular) * asked.regular_pods
-        stormed = await ground.create("stormed-", pods, regular, asked.regular_rate)
-    await ground.settled()
-    return blowing.result(), stormed, (await ground.stage.tell("tallied"))["tenant"]
+        stormed = await rig.create("stormed-", pods, regular, asked.regular_rate)
+    await rig.settled()
+    return storm_load.result(), stormed, (await rig.stage.tell("tallied"))["tenant"]
 
 
-def felt(alone: Figures, regular: Figures, greedy: Figures, feast: Figures) -> Figures:
-    """Return the effects of both on each other. `alone` and `feast` are their figures without the
-    other.
+def mutual_effects(
+    alone: Figures, regular: Figures, greedy: Figures, greedy_alone: Figures
+) -> Figures:
+    """Return the effects of both loads on each other.
+
+    `alone` and `greedy_alone` are the figures of each load without the other.
     """
     found = during(regular, greedy)
     beside = summary(value for each in found for value in each).as_dict()
@@ -91,8 +94,8 @@ def felt(alone: Figures, regular: Figures, greedy: Figures, feast: Figures) -> F
         "beside_pods": beside["count"],
         "regular_s": regular["took_s"],
         "greedy_s": greedy["took_s"],
-        "greedy_alone_s": feast["took_s"],
-        "greedy_s_to_alone": greedy["took_s"] / feast["took_s"],
+        "greedy_alone_s": greedy_alone["took_s"],
+        "greedy_s_to_alone": greedy["took_s"] / greedy_alone["took_s"],
         "jain_beside": jain(_means(found)),
         "jain_greedy": jain(_means(greedy["late_ms"])),
         "p99_to_alone": beside["p99"] / quiet["p99"],
@@ -100,7 +103,7 @@ def felt(alone: Figures, regular: Figures, greedy: Figures, feast: Figures) -> F
 
 
 def in_storm(alone: Figures, regular: Figures, storm: Figures, writes: int) -> Figures:
-    """Return what the regular ones feel of statuses, and how many of these were written on."""
+    """Return the effect of statuses on regular pods, and the number of statuses in tenants."""
     found = during(regular, storm)
     stormed = summary(value for each in found for value in each).as_dict()
     return {
@@ -114,7 +117,7 @@ def in_storm(alone: Figures, regular: Figures, storm: Figures, writes: int) -> F
 
 
 def during(load: Mapping[str, Any], other: Mapping[str, Any]) -> list[list[float]]:
-    """Return how late those pods of a load were that were made while another was under way."""
+    """Return the delays of a load's pods that were created during another load."""
     begun, ended = other["begun_at"], other["ended_at"]
     return [
         [late for late, at in zip(lates, sent, strict=True) if begun <= at <= ended]
@@ -123,7 +126,7 @@ def during(load: Mapping[str, Any], other: Mapping[str, Any]) -> list[list[float
 
 
 def writes_to(writes: Mapping[str, int], prefix: str) -> int:
-    """Return how many writes were to pods whose names begin so."""
+    """Return the number of writes to pods whose names have a prefix."""
     return sum(
         number
         for what, number in writes.items()
@@ -131,31 +134,27 @@ def writes_to(writes: Mapping[str, int], prefix: str) -> int:
     )
 
 
-async def measure_hostile(ground: SyncerRig) -> list[Figures]:
+async def measure_hostile(rig: SyncerRig) -> list[Figures]:
     """Good tenants alone, and beside one with all hostile acts at once."""
-    asked = ground.asked
-    hostile = ground.tenants - 1
+    asked = rig.asked
+    hostile = rig.tenants - 1
     good = range(min(asked.regular, hostile))
     pods, rate = len(good) * asked.regular_pods, asked.regular_rate
     seconds = pods / rate + _SETTLING_SECONDS + _SPARE_SECONDS
-    await ground.warm_up("first-")
-    alone = await ground.create("alone-", pods, good, rate)
-    await ground.delete("alone-")
-    await ground.settled()
-    burst = await ground.create(_HOSTILE, asked.greedy_pods, [hostile], asked.greedy_rate)
+    await rig.warm_up("first-")
+    alone = await rig.create("alone-", pods, good, rate)
+    await rig.delete("alone-")
+    await rig.settled()
+    burst = await rig.create(_HOSTILE, asked.greedy_pods, [hostile], asked.greedy_rate)
     async with asyncio.TaskGroup() as group:
         acting = group.create_task(
-            ground.stage.tell(
-                "rage", tenant=hostile, per_second=asked.hostile_rate, seconds=seconds
-            )
+            rig.stage.tell("act", tenant=hostile, per_second=asked.hostile_rate, seconds=seconds)
         )
         storm = group.create_task(
-            ground.stage.tell(
-                "storm", prefix=_HOSTILE, per_second=asked.storm_rate, seconds=seconds
-            )
+            rig.stage.tell("storm", prefix=_HOSTILE, per_second=asked.storm_rate, seconds=seconds)
         )
         churn = group.create_task(
-            ground.stage.tell(
+            rig.stage.tell(
                 "churn",
                 prefix="hostile-churn-",
                 tenants=[hostile],
@@ -164,11 +163,11 @@ async def measure_hostile(ground: SyncerRig) -> list[Figures]:
             )
         )
         await asyncio.sleep(_SETTLING_SECONDS)
-        beside = await ground.create("beside-", pods, good, rate)
+        beside = await rig.create("beside-", pods, good, rate)
         await acting
-        await ground.stage.tell("calm", prefix="hostile-churn-")
-    memory = ground.memory()
-    await ground.delete("beside-")
+        await rig.stage.tell("calm", prefix="hostile-churn-")
+    memory = rig.memory()
+    await rig.delete("beside-")
     return [
         felt_beside_hostile(alone, beside, acting.result())
         | {

@@ -127,12 +127,12 @@ class OtherPrograms:
 
 
 @contextmanager
-def beside(ground: SyncerRig) -> Iterator[OtherPrograms]:
+def beside(rig: SyncerRig) -> Iterator[OtherPrograms]:
     """Count the processor time of other programs. A syncer that ends in the block is not one."""
     found, begun = OtherPrograms(), time.monotonic()
-    before = process_usage.busy_seconds() - process_usage.own_seconds(ground.pids)
+    before = process_usage.busy_seconds() - process_usage.own_seconds(rig.pids)
     yield found
-    foreign = process_usage.busy_seconds() - process_usage.own_seconds(ground.pids) - before
+    foreign = process_usage.busy_seconds() - process_usage.own_seconds(rig.pids) - before
     found.cores = max(foreign, 0.0) / (time.monotonic() - begun)
 
 
@@ -153,49 +153,47 @@ def costing(pid: int) -> Iterator[SpanCost]:
     found.seconds = time.monotonic() - begun
 
 
-async def engage(
-    ground: SyncerRig, begun: float, log_from: int = 0, *, rests: bool = True
-) -> Figures:
+async def engage(rig: SyncerRig, begun: float, log_from: int = 0, *, rests: bool = True) -> Figures:
     """Wait until every tenant is connected and the syncer is idle. Returns seconds since the Lease.
 
     Bytes read are counted from then on as well. Earlier reads are the interpreter's files.
     """
-    before = await ground.requests()
-    pid, read = ground.running.pid, 0
+    before = await rig.requests()
+    pid, read = rig.running.pid, 0
 
     def look() -> None:
         nonlocal read
         read = process_usage.bytes_read(pid)
 
-    await told(ground, _ACQUIRED, 1, log_from, look)
+    await told(rig, _ACQUIRED, 1, log_from, look)
     held = time.monotonic()
-    await told(ground, _ENGAGED, ground.tenants, log_from)
+    await told(rig, _ENGAGED, rig.tenants, log_from)
     engaged = time.monotonic()
-    in_step = await ground.settled() if rests else engaged
+    in_step = await rig.settled() if rests else engaged
     return {
         "lease_s": held - begun,
         "engage_s": engaged - held,
         "in_step_s": max(in_step, engaged) - held,
-        "cpu_s": process_usage.cpu_seconds(ground.running.pid),
+        "cpu_s": process_usage.cpu_seconds(rig.running.pid),
         "read_mib": (process_usage.bytes_read(pid) - read) / MIB,
-        "memory": ground.memory(),
-        "requests": summed(before, await ground.requests()),
+        "memory": rig.memory(),
+        "requests": summed(before, await rig.requests()),
     }
 
 
 async def told(
-    ground: SyncerRig,
+    rig: SyncerRig,
     word: bytes,
     times: int,
     log_from: int,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Wait until the syncer's log has a word so many times. The read costs the syncer nothing."""
-    log = ground.log
+    log = rig.log
     async with asyncio.timeout(TIMEOUT):
         while _count(log, word, log_from) < times:
-            if ground.running.process.has_ended:
-                raise SystemExit(ground.running.process.tail())
+            if rig.running.process.has_ended:
+                raise SystemExit(rig.running.process.tail())
             meanwhile()
             await asyncio.sleep(_LOOK / 2)
 

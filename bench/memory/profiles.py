@@ -28,40 +28,40 @@ async def run(
 ) -> dict[str, list[Figures]]:
     """Start the syncer and return the figures of each profile."""
     begun = time.monotonic()
-    ground = SyncerRig(stage=stage, syncer=syncer, running=await syncer.start(stage), asked=asked)
+    rig = SyncerRig(stage=stage, syncer=syncer, running=await syncer.start(stage), asked=asked)
     try:
-        engaged = await engage(ground, begun)
-        found = {"engage": [engaged | await ground.running.seen_inside()]}
+        engaged = await engage(rig, begun)
+        found = {"engage": [engaged | await rig.running.seen_inside()]}
         for profile in asked.profile:
-            with beside(ground) as others:
-                done = await PROFILES[profile](ground)
+            with beside(rig) as others:
+                done = await PROFILES[profile](rig)
             found[profile] = [each | {"foreign_cores": others.cores} for each in done]
     finally:
-        await ground.running.process.stop()
+        await rig.running.process.stop()
     return found
 
 
-async def _burst(ground: SyncerRig) -> list[Figures]:
+async def _burst(rig: SyncerRig) -> list[Figures]:
     """All pods made at once, Ready, deleted at once, gone."""
-    if not ground.asked.cold:
-        await ground.warm_up("canary-")
-    return [await _lives(ground, number) for number in range(ground.asked.rounds)]
+    if not rig.asked.cold:
+        await rig.warm_up("canary-")
+    return [await _lives(rig, number) for number in range(rig.asked.rounds)]
 
 
-async def _lives(ground: SyncerRig, number: int) -> Figures:
-    prefix, pods, pid = f"burst-{number}-", ground.asked.pods, ground.running.pid
-    rate = ground.asked.rate
-    before, counters = await ground.requests(), await ground.running.counters()
-    ground.running.begin_devices()
+async def _lives(rig: SyncerRig, number: int) -> Figures:
+    prefix, pods, pid = f"burst-{number}-", rig.asked.pods, rig.running.pid
+    rate = rig.asked.rate
+    before, counters = await rig.requests(), await rig.running.counters()
+    rig.running.begin_devices()
     with costing(pid) as creating:
-        made = await ground.create(prefix, pods, range(ground.tenants), rate)
-        await ground.settled()
-    memory = ground.memory()
+        made = await rig.create(prefix, pods, range(rig.tenants), rate)
+        await rig.settled()
+    memory = rig.memory()
     with costing(pid) as deleting:
-        gone = await ground.delete(prefix, rate)
-        await ground.settled()
-    inside = await ground.running.seen_inside()
-    after = await ground.requests()
+        gone = await rig.delete(prefix, rate)
+        await rig.settled()
+    inside = await rig.running.seen_inside()
+    after = await rig.requests()
     cpu = creating.cpu_s + deleting.cpu_s
     return {
         "create_s": made["took_s"],
@@ -76,26 +76,26 @@ async def _lives(ground: SyncerRig, number: int) -> Figures:
         },
         "memory": memory,
         "calls": summed(before, after, pods, " per life"),
-        "counters_per_life": grown(counters, await ground.running.counters(), pods),
+        "counters_per_life": grown(counters, await rig.running.counters(), pods),
         **inside,
     }
 
 
-async def _held(ground: SyncerRig) -> list[Figures]:
+async def _held(rig: SyncerRig) -> list[Figures]:
     """Measure memory with all pods, a kill and start beside them, rest, and the resync."""
-    idle, pods = ground.memory(), ground.asked.pods
-    made = await ground.create("held-", pods, range(ground.tenants), ground.asked.rate)
-    await ground.settled()
-    full = ground.memory()
-    await asyncio.sleep(ground.asked.rest)
-    before = await ground.requests()
-    restart = await restarts.measure(ground)
-    calls = summed(before, await ground.requests())
-    await asyncio.sleep(ground.asked.rest)
-    resting = await _resting(ground)
-    patrol = await resync_rounds.measure(ground)
-    await ground.delete("held-", ground.asked.rate)
-    await ground.settled()
+    idle, pods = rig.memory(), rig.asked.pods
+    made = await rig.create("held-", pods, range(rig.tenants), rig.asked.rate)
+    await rig.settled()
+    full = rig.memory()
+    await asyncio.sleep(rig.asked.rest)
+    before = await rig.requests()
+    restart = await restarts.measure(rig)
+    calls = summed(before, await rig.requests())
+    await asyncio.sleep(rig.asked.rest)
+    resting = await _resting(rig)
+    patrol = await resync_rounds.measure(rig)
+    await rig.delete("held-", rig.asked.rate)
+    await rig.settled()
     return [
         {
             "pods_per_s": pods / made["took_s"],
@@ -109,23 +109,23 @@ async def _held(ground: SyncerRig) -> list[Figures]:
     ]
 
 
-async def _idle(ground: SyncerRig) -> list[Figures]:
+async def _idle(rig: SyncerRig) -> list[Figures]:
     """Nothing done, a few pods of each tenant there, nodes that beat: time and requests."""
-    asked = ground.asked
-    await ground.create("idle-", asked.idle_pods * ground.tenants, range(ground.tenants), 0)
-    await ground.settled()
+    asked = rig.asked
+    await rig.create("idle-", asked.idle_pods * rig.tenants, range(rig.tenants), 0)
+    await rig.settled()
     beating = asyncio.ensure_future(
-        ground.stage.tell("beat", every=asked.beat, seconds=asked.rest + asked.seconds)
+        rig.stage.tell("beat", every=asked.beat, seconds=asked.rest + asked.seconds)
     )
     await asyncio.sleep(asked.rest)
-    before = await ground.requests()
-    ground.running.begin_devices()
-    found = await _resting(ground)
-    inside = await ground.running.seen_inside()
-    calls = summed(before, await ground.requests())
+    before = await rig.requests()
+    rig.running.begin_devices()
+    found = await _resting(rig)
+    inside = await rig.running.seen_inside()
+    calls = summed(before, await rig.requests())
     beats = (await beating)["beats"]
-    await ground.delete("idle-")
-    await ground.settled()
+    await rig.delete("idle-")
+    await rig.settled()
     return [{**found, "beats": beats, **renewals(calls), "calls": calls, **inside}]
 
 
@@ -140,29 +140,29 @@ def renewals(calls: Figures) -> Figures:
     return {"tokens_renewed": tokens, "writes_besides": calls["writes"] - tokens - put}
 
 
-async def _resting(ground: SyncerRig) -> Figures:
-    with costing(ground.running.pid) as resting:
-        await asyncio.sleep(ground.asked.seconds)
+async def _resting(rig: SyncerRig) -> Figures:
+    with costing(rig.running.pid) as resting:
+        await asyncio.sleep(rig.asked.seconds)
     share = 100 * resting.cpu_s / resting.seconds
-    return {"idle_percent_of_core": share, "memory": ground.memory()}
+    return {"idle_percent_of_core": share, "memory": rig.memory()}
 
 
-async def _steady(ground: SyncerRig) -> list[Figures]:
+async def _steady(rig: SyncerRig) -> list[Figures]:
     """A calm rate with a core to spare: how late the loop is, and how fast drift is repaired."""
-    asked, pid = ground.asked, ground.running.pid
-    await ground.warm_up("first-")
-    ground.running.begin_devices()
+    asked, pid = rig.asked, rig.running.pid
+    await rig.warm_up("first-")
+    rig.running.begin_devices()
     with costing(pid) as cost:
-        made = await ground.create(
-            "steady-", asked.pods, range(ground.tenants), asked.rate or asked.calm_rate
+        made = await rig.create(
+            "steady-", asked.pods, range(rig.tenants), asked.rate or asked.calm_rate
         )
-        await ground.settled()
-        drifted = await ground.stage.tell(
+        await rig.settled()
+        drifted = await rig.stage.tell(
             "drift", prefix="steady-", count=_DRIFTS, per_second=20.0, patience=_PATIENCE
         )
-    inside = await ground.running.seen_inside()
-    await ground.delete("steady-")
-    await ground.settled()
+    inside = await rig.running.seen_inside()
+    await rig.delete("steady-")
+    await rig.settled()
     return [
         {
             "ready_ms": late(made),

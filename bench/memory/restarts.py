@@ -31,30 +31,30 @@ _NEEDED = {
 _STATUS = ("tenant", "patch pods/status")
 
 
-async def measure(ground: SyncerRig) -> Figures:
+async def measure(rig: SyncerRig) -> Figures:
     """Kill the syncer in the middle of a churn, start another, and return the results."""
-    asked = ground.asked
+    asked = rig.asked
     begun = time.monotonic()
-    await ground.stage.tell("tally")
+    await rig.stage.tell("tally")
     churning = asyncio.ensure_future(
-        ground.stage.tell(
+        rig.stage.tell(
             "churn",
             prefix=CHURN,
-            tenants=list(range(ground.tenants)),
+            tenants=list(range(rig.tenants)),
             per_second=asked.churn_rate,
             life=asked.churn_life,
         )
     )
     await asyncio.sleep(2 * asked.churn_life)
     killed = time.monotonic()
-    found = await ground.restart(ground.syncer, rests=False)
+    found = await rig.restart(rig.syncer, rests=False)
     await asyncio.sleep(asked.churn_life + _AFTER)
-    await ground.stage.tell("calm", prefix=CHURN)
+    await rig.stage.tell("calm", prefix=CHURN)
     churned = await churning
-    await ground.settled()
-    written = await ground.stage.tell("tallied")
-    found["memory"] = ground.memory()
-    counts = ground.tenants * (1 + int((time.monotonic() - begun) / EPOCH_DELAY_SECONDS))
+    await rig.settled()
+    written = await rig.stage.tell("tallied")
+    found["memory"] = rig.memory()
+    counts = rig.tenants * (1 + int((time.monotonic() - begun) / EPOCH_DELAY_SECONDS))
     return found | moments(churned, found, killed) | balance(churned, written, counts)
 
 

@@ -25,35 +25,35 @@ _FEW = 20
 _LOOK = 0.05
 
 
-async def measure(ground: SyncerRig) -> Figures:
+async def measure(rig: SyncerRig) -> Figures:
     """Return what a round over all that is there takes, and the latencies in it and outside."""
-    if ground.syncer.command not in (OURS, INSIDE):
+    if rig.syncer.command not in (OURS, INSIDE):
         return {}
-    log_from = ground.log.stat().st_size
-    often = f"{ground.syncer.command} --resync-seconds {_BETWEEN:.0f}"
-    await ground.restart(replace(ground.syncer, command=often))
-    done = await _ended(ground, log_from, 0)
-    while done[-1]["sessions"] < ground.tenants:
-        done = await _ended(ground, log_from, len(done))
-    pid = ground.running.pid
+    log_from = rig.log.stat().st_size
+    often = f"{rig.syncer.command} --resync-seconds {_BETWEEN:.0f}"
+    await rig.restart(replace(rig.syncer, command=often))
+    done = await _ended(rig, log_from, 0)
+    while done[-1]["sessions"] < rig.tenants:
+        done = await _ended(rig, log_from, len(done))
+    pid = rig.running.pid
     with costing(pid) as quiet:
         await asyncio.sleep(_QUIET * _BETWEEN)
     with costing(pid) as looking:
-        done = await _ended(ground, log_from, len(done))
+        done = await _ended(rig, log_from, len(done))
         ended = time.monotonic()
-        await ground.settled()
-    rate, seconds = float(ground.asked.calm_rate), float(done[-1]["seconds"])
-    outside = await _made(ground, "calm-", rate, _QUIET * _BETWEEN - (time.monotonic() - ended))
+        await rig.settled()
+    rate, seconds = float(rig.asked.calm_rate), float(done[-1]["seconds"])
+    outside = await _made(rig, "calm-", rate, _QUIET * _BETWEEN - (time.monotonic() - ended))
     await asyncio.sleep(max(ended + _BETWEEN - time.monotonic(), 0.0))
-    inside = await _made(ground, "patrolled-", rate, seconds)
+    inside = await _made(rig, "patrolled-", rate, seconds)
     for prefix in ("calm-", "patrolled-"):
-        await ground.delete(prefix)
-    await ground.restart(ground.syncer)
+        await rig.delete(prefix)
+    await rig.restart(rig.syncer)
     cpu = looking.cpu_s - quiet.cpu_s / quiet.seconds * looking.seconds
     return {
         "round_s": seconds,
         "cpu_s": cpu,
-        "cpu_s_per_10000_pods": 1e4 * cpu / ground.asked.pods,
+        "cpu_s_per_10000_pods": 1e4 * cpu / rig.asked.pods,
         "keys_found": done[-1]["keys"],
         "outside_ready_ms": outside,
         "inside_ready_ms": inside,
@@ -61,21 +61,21 @@ async def measure(ground: SyncerRig) -> Figures:
     }
 
 
-async def _made(ground: SyncerRig, prefix: str, rate: float, seconds: float) -> dict[str, float]:
+async def _made(rig: SyncerRig, prefix: str, rate: float, seconds: float) -> dict[str, float]:
     """Create pods at a rate for a time. Returns the delays until Ready."""
     count = max(int(rate * seconds), _FEW)
-    return late(await ground.create(prefix, count, range(ground.tenants), rate))
+    return late(await rig.create(prefix, count, range(rig.tenants), rate))
 
 
-async def _ended(ground: SyncerRig, log_from: int, before: int) -> list[dict[str, Any]]:
+async def _ended(rig: SyncerRig, log_from: int, before: int) -> list[dict[str, Any]]:
     """Wait for one more round. Returns the log entries of each round."""
     async with asyncio.timeout(TIMEOUT):
         while True:
-            with ground.log.open("rb") as log:
+            with rig.log.open("rb") as log:
                 log.seek(log_from)
                 lines = [line for line in log if _ROUND.search(line) and line.endswith(b"\n")]
             if len(lines) > before:
                 return [json.loads(line) for line in lines]
-            if ground.running.process.has_ended:
-                raise SystemExit(ground.running.process.tail())
+            if rig.running.process.has_ended:
+                raise SystemExit(rig.running.process.tail())
             await asyncio.sleep(_LOOK)

@@ -1,4 +1,4 @@
-"""Clusters in memory, and tenants declared in them: the ground of a syncer that is measured alone.
+"""Clusters in memory with declared tenants, for a syncer that is measured alone.
 
 Owns the process of `tests.support.memapi`, its certificates, and the commands to it. Must not know
 figures.

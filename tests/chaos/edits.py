@@ -93,12 +93,12 @@ def pod(tenant: ChaosTenant, name: str, numbers: Sequence[int]) -> Object:
 
 
 def grace(numbers: Sequence[int]) -> int | None:
-    """Return the grace period in seconds of a pod's deletion; None for the pod's own."""
+    """Return the grace period in seconds of a pod's deletion. None for the pod's own."""
     return (None, None, 1, 0)[numbers[3] % 4]
 
 
 def news(status: Object, numbers: Sequence[int]) -> dict[str, Any] | None:
-    """Return what a kubelet reports of a pod that runs; None for a pod that has ended."""
+    """Return what a kubelet reports of a pod that runs. None for a pod that has ended."""
     if status.get("phase") in TERMINAL:
         return None
     phase = ("Running", "Succeeded", "Failed")[numbers[1] % 3]

@@ -1,7 +1,7 @@
-"""The product broken on purpose: each way must be found, or the machine proves nothing.
+"""The faults that are planted in the product. The tests must find each of them.
 
-Owns the list of ways. Each puts something else in place of a part of the product for the length of
-a block; the rest of it runs unchanged.
+Owns the list of faults. Each replaces one part of the product for the length of a block. The rest
+of the product runs unchanged.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ def no_uid_in_deletes(stack: contextlib.ExitStack) -> None:
     _put(stack, Client, "delete", mutant)
 
 
-def no_brake(stack: contextlib.ExitStack) -> None:
-    """Every store is taken for the one that was there before."""
+def no_store_guard(stack: contextlib.ExitStack) -> None:
+    """Every store passes for the earlier one."""
     _put(stack, store_guard, "find_store_problem", lambda *_: "")
 
 
-def late_counts_count(stack: contextlib.ExitStack) -> None:
-    """The record of a store that arrives late takes the place of a newer one."""
+def stale_store_record_wins(stack: contextlib.ExitStack) -> None:
+    """A store record that arrives late replaces a newer one."""
     patch = Client.patch
 
     async def mutant(self: Client, resource: Resource, name: str, body: Any, **options: Any) -> Any:
@@ -91,25 +91,24 @@ def late_counts_count(stack: contextlib.ExitStack) -> None:
     _put(stack, Client, "patch", mutant)
 
 
-def absence_needs_no_proof(stack: contextlib.ExitStack) -> None:
-    """Caches are used before they are complete, and what they lack is gone."""
+def absence_without_proof(stack: contextlib.ExitStack) -> None:
+    """Incomplete caches are used, and an object that they lack counts as deleted."""
     _put(stack, TenantConnection, "_wait_first_lists", _nothing)
     _put(stack, ProvenDeletes, "_needs_proof", lambda *_: False)
 
 
-def stale_absence_is_proof(stack: contextlib.ExitStack) -> None:
-    """What a cache does not show is deleted without a look at the servers."""
+def cached_absence_is_proof(stack: contextlib.ExitStack) -> None:
+    """An object that a cache lacks is deleted without a live read."""
     _put(stack, ProvenDeletes, "_needs_proof", lambda *_: False)
 
 
-def orphans_are_forgotten(stack: contextlib.ExitStack) -> None:
-    """At a start, nobody looks at what is below."""
-
+def orphans_are_ignored(stack: contextlib.ExitStack) -> None:
+    """A starting syncer does not read the super cluster's objects."""
     _put(stack, SuperCluster, "iterate_owned", lambda *_: ())
 
 
-def no_look_after_a_lost_answer(stack: contextlib.ExitStack) -> None:
-    """A name that is taken is somebody else's, without a look."""
+def no_read_after_a_lost_response(stack: contextlib.ExitStack) -> None:
+    """An existing name counts as a foreign object, without a live read."""
 
     async def mutant(kind: Any, pair: Any, _: Any, session: Any) -> Any:
         return await sync_down.report_name_taken(kind, pair, session)
@@ -117,8 +116,8 @@ def no_look_after_a_lost_answer(stack: contextlib.ExitStack) -> None:
     _put(stack, sync_down, "resolve_name_conflict", mutant)
 
 
-def a_name_is_proof(stack: contextlib.ExitStack) -> None:
-    """A super object of a tenant is the twin of whatever has its name now."""
+def name_proves_a_twin(stack: contextlib.ExitStack) -> None:
+    """A super object is the twin of any tenant object of its name."""
 
     def mutant(_: SuperCluster, entry: Any, *, vc_uid: str, uid: str) -> bool:
         side = decide.build_super_state(entry)
@@ -127,13 +126,13 @@ def a_name_is_proof(stack: contextlib.ExitStack) -> None:
     _put(stack, SuperCluster, "is_twin", mutant)
 
 
-def no_news_of_pods(stack: contextlib.ExitStack) -> None:
-    """Statuses are not carried up."""
+def pod_status_is_not_synced_back(stack: contextlib.ExitStack) -> None:
+    """Statuses are not synced back to the tenant."""
     _put(stack, sync_up, "write_tenant_object", _nothing)
 
 
-def strangers_are_ours(stack: contextlib.ExitStack) -> None:
-    """What has the name is ours."""
+def foreign_objects_are_adopted(stack: contextlib.ExitStack) -> None:
+    """Any object of the right name is adopted."""
     put_labels_back = adoption.restore_labels
 
     async def mutant(kind: Any, pair: Any, twin: Any, session: Any) -> Any:
@@ -147,25 +146,25 @@ def strangers_are_ours(stack: contextlib.ExitStack) -> None:
     _put(stack, sync_down, "resolve_name_conflict", mutant)
 
 
-def lists_take_nothing_away(stack: contextlib.ExitStack) -> None:
-    """What a new list lacks stays in the cache."""
+def relists_delete_nothing(stack: contextlib.ExitStack) -> None:
+    """An object that a new list lacks stays in the cache."""
     _put(stack, Store, "retain", lambda *_: None)
 
 
-def a_vanished_twin_is_not_looked_for(stack: contextlib.ExitStack) -> None:
-    """A twin that the cache lacks is gone."""
+def vanished_twin_is_not_read_live(stack: contextlib.ExitStack) -> None:
+    """A twin that the cache lacks counts as deleted."""
     _put(stack, pod_reconciler, "_prove_twin_absent", _nothing)
 
 
 def failed_keys_are_dropped(stack: contextlib.ExitStack) -> None:
-    """A key that failed is not tried again, and no patrol finds it."""
+    """A failed key is not tried again, and no resync finds it."""
     _put(stack, Resync, "resync_session", _no_keys)
     _put(stack, Worker, "_requeue_with_backoff", lambda *_, **__: 0.0)
     _put(stack, Worker, "_handle_conflict", lambda *_: "conflict")
 
 
-def namespaces_go_when_marked(stack: contextlib.ExitStack) -> None:
-    """A namespace that is on its way out loses its twin at once."""
+def terminating_namespace_loses_its_twin(stack: contextlib.ExitStack) -> None:
+    """A terminating namespace loses its twin at once."""
     original = decide.decide
 
     def mutant(*args: Any, **options: Any) -> SyncAction:
@@ -174,8 +173,8 @@ def namespaces_go_when_marked(stack: contextlib.ExitStack) -> None:
     _put(stack, decide, "decide", mutant)
 
 
-def changes_are_not_carried(stack: contextlib.ExitStack) -> None:
-    """What is there stays as it was made."""
+def changes_are_not_synced(stack: contextlib.ExitStack) -> None:
+    """A twin stays as it was created."""
     original = decide.decide
 
     def mutant(*args: Any, **options: Any) -> SyncAction:
@@ -185,28 +184,28 @@ def changes_are_not_carried(stack: contextlib.ExitStack) -> None:
     _put(stack, decide, "decide", mutant)
 
 
-def a_wrong_uid_is_a_wrong_object(stack: contextlib.ExitStack) -> None:
-    """Whose name another object has by now is told that its tenant wrote something wrong."""
+def uid_mismatch_is_a_rejection(stack: contextlib.ExitStack) -> None:
+    """A UID mismatch is reported as an error of the tenant."""
     _put(stack, errors, "_is_uid_mismatch", lambda _: False)
 
 
-def what_lost_its_labels_is_gone(stack: contextlib.ExitStack) -> None:
-    """A twin that vanished from the cache is not looked for where nobody needs it."""
+def twin_without_labels_is_not_found(stack: contextlib.ExitStack) -> None:
+    """A twin that vanished from the cache is not searched for unless a pod needs it."""
     _put(stack, adoption, "find_vanished_twin", _nothing)
 
 
-def caches_outlive_their_store(stack: contextlib.ExitStack) -> None:
-    """While deletes are held, watches go on from where they stood in another store."""
+def caches_survive_a_store_change(stack: contextlib.ExitStack) -> None:
+    """While deletes are held, watches continue at revisions of another store."""
     _put(stack, TenantConnection, "_relist", lambda _: None)
 
 
-def who_was_frozen_goes_on(stack: contextlib.ExitStack) -> None:
-    """Writes are not held against the Lease's clock."""
+def frozen_replica_keeps_writing(stack: contextlib.ExitStack) -> None:
+    """Writes do not check the time of the Lease."""
     _put(stack, LeaderElector, "check_fence", lambda _: None)
 
 
-def tenants_are_never_left(stack: contextlib.ExitStack) -> None:
-    """A session goes on although what it was made of is gone."""
+def tenants_are_never_disconnected(stack: contextlib.ExitStack) -> None:
+    """A session continues after its inputs have changed."""
 
     async def mutant(*_: Any) -> None:
         await asyncio.Event().wait()
@@ -214,8 +213,8 @@ def tenants_are_never_left(stack: contextlib.ExitStack) -> None:
     _put(stack, TenantManager, "_wait_until_changed", mutant)
 
 
-def tenants_are_let_go_too_early(stack: contextlib.ExitStack) -> None:
-    """What is in hand goes on after the word that nothing is."""
+def tenants_are_released_too_early(stack: contextlib.ExitStack) -> None:
+    """Running reconciles continue after the session is reported as drained."""
 
     async def mutant(self: Session) -> None:
         self.is_ready = False
@@ -224,8 +223,8 @@ def tenants_are_let_go_too_early(stack: contextlib.ExitStack) -> None:
     _put(stack, Session, "drain", mutant)
 
 
-def an_earlier_namespace_will_do(stack: contextlib.ExitStack) -> None:
-    """A namespace that is made again goes on with what was below for the one before."""
+def earlier_namespace_is_reused(stack: contextlib.ExitStack) -> None:
+    """A recreated namespace continues with the objects of its predecessor."""
     original = decide.decide
 
     def mutant(tenant_x: Any, super_x: Any, **options: Any) -> SyncAction:
@@ -242,64 +241,64 @@ def _changed_row(stack: contextlib.ExitStack, resource: Resource, **fields: Any)
     stack.enter_context(mock.patch.dict(registry.KINDS_BY_NAME, {resource.kind: row}))  # type: ignore[arg-type]
 
 
-def claims_are_told_of_no_volume(stack: contextlib.ExitStack) -> None:
-    """A claim's volume stays below."""
+def claim_volume_is_not_synced_back(stack: contextlib.ExitStack) -> None:
+    """A claim's volume is not synced back to the tenant."""
     _changed_row(stack, PERSISTENT_VOLUME_CLAIMS, build_spec_up=None)
 
 
-def volumes_are_not_taken_away(stack: contextlib.ExitStack) -> None:
-    """A volume that was shown once is shown for ever."""
+def shown_volumes_are_not_deleted(stack: contextlib.ExitStack) -> None:
+    """A shown volume is never deleted in the tenant."""
     _put(stack, volumes, "_delete_shown_volume", _done)
 
 
-def addresses_stay_below(stack: contextlib.ExitStack) -> None:
-    """An Ingress has an address, and its tenant does not hear of it."""
+def ingress_address_is_not_synced_back(stack: contextlib.ExitStack) -> None:
+    """The address of an Ingress is not synced back to the tenant."""
     _changed_row(stack, INGRESSES, build_status_up=None)
 
 
 def budgets_are_not_lowered(stack: contextlib.ExitStack) -> None:
-    """A budget wants as many pods below as above, however many there are."""
+    """A budget requires the same number of pods on both sides, whatever it covers."""
     _put(stack, disruption_budgets, "_lower_by_one", lambda wanted, _: wanted)
 
 
 def policies_select_every_namespace(stack: contextlib.ExitStack) -> None:
-    """Which namespaces a network policy selects does not count."""
+    """The namespace selector of a network policy is ignored."""
     _put(stack, label_selectors, "matches", lambda *_: True)
 
 
-def slices_stay_above(stack: contextlib.ExitStack) -> None:
-    """Endpoints that somebody wrote by hand do not go down."""
+def manual_slices_are_not_synced(stack: contextlib.ExitStack) -> None:
+    """EndpointSlices of a person are not synced to the super cluster."""
     _changed_row(stack, ENDPOINT_SLICES, is_wanted=lambda *_: False)
 
 
 def tokens_are_not_renewed(stack: contextlib.ExitStack) -> None:
-    """A token is good for as long as it was asked for."""
+    """A token is kept for its requested lifetime."""
     _put(stack, token_specs, "compute_seconds_to_renewal", lambda *_: 7200.0)
 
 
-def tokens_stay(stack: contextlib.ExitStack) -> None:
-    """A token that nobody needs any more is kept."""
+def unneeded_tokens_stay(stack: contextlib.ExitStack) -> None:
+    """A token is kept after the last pod that needs it."""
     _put(stack, tokens, "_delete_token", _nothing)
 
 
-def classes_are_shown_for_ever(stack: contextlib.ExitStack) -> None:
-    """What is not offered any more is still shown."""
+def withdrawn_classes_stay(stack: contextlib.ExitStack) -> None:
+    """A class stays in the tenant after the policy stops offering it."""
     _put(stack, mirrors, "delete_mirror", _done)
 
 
-def nodes_stay_as_they_were(stack: contextlib.ExitStack) -> None:
-    """A node that changes is shown as it was."""
+def node_changes_are_not_shown(stack: contextlib.ExitStack) -> None:
+    """A changed node stays in the tenant as it was."""
     _put(stack, virtual_nodes, "is_node_current", lambda *_: True)
 
 
-def events_say_all(stack: contextlib.ExitStack) -> None:
-    """What is told below is told above in the same words."""
+def events_keep_super_names(stack: contextlib.ExitStack) -> None:
+    """Messages for the tenant keep the names of the super cluster."""
     _put(stack, object_meta, "replace_names", lambda text, _: text)
     _put(stack, Sanitizer, "sanitize_text", lambda _, text, **__: text)
 
 
-def the_last_look_comes_too_early(stack: contextlib.ExitStack) -> None:
-    """A tenant that has ended is looked for again before what was sent for it has arrived."""
+def orphan_sweep_runs_too_early(stack: contextlib.ExitStack) -> None:
+    """The sweep of a deleted tenant runs before its last requests arrive."""
     _put(stack, orphan_sweep, "ORPHAN_DELAY_SECONDS", 0.5)
 
 
@@ -307,46 +306,46 @@ MUTANTS: Mapping[str, PlantedFault] = {
     mutant.__name__: mutant
     for mutant in (
         no_uid_in_deletes,
-        no_brake,
-        late_counts_count,
-        absence_needs_no_proof,
-        stale_absence_is_proof,
-        orphans_are_forgotten,
-        no_look_after_a_lost_answer,
-        a_name_is_proof,
-        no_news_of_pods,
-        strangers_are_ours,
-        lists_take_nothing_away,
-        a_vanished_twin_is_not_looked_for,
+        no_store_guard,
+        stale_store_record_wins,
+        absence_without_proof,
+        cached_absence_is_proof,
+        orphans_are_ignored,
+        no_read_after_a_lost_response,
+        name_proves_a_twin,
+        pod_status_is_not_synced_back,
+        foreign_objects_are_adopted,
+        relists_delete_nothing,
+        vanished_twin_is_not_read_live,
         failed_keys_are_dropped,
-        namespaces_go_when_marked,
-        changes_are_not_carried,
-        a_wrong_uid_is_a_wrong_object,
-        what_lost_its_labels_is_gone,
-        caches_outlive_their_store,
-        who_was_frozen_goes_on,
-        tenants_are_never_left,
-        tenants_are_let_go_too_early,
-        an_earlier_namespace_will_do,
-        claims_are_told_of_no_volume,
-        volumes_are_not_taken_away,
-        addresses_stay_below,
+        terminating_namespace_loses_its_twin,
+        changes_are_not_synced,
+        uid_mismatch_is_a_rejection,
+        twin_without_labels_is_not_found,
+        caches_survive_a_store_change,
+        frozen_replica_keeps_writing,
+        tenants_are_never_disconnected,
+        tenants_are_released_too_early,
+        earlier_namespace_is_reused,
+        claim_volume_is_not_synced_back,
+        shown_volumes_are_not_deleted,
+        ingress_address_is_not_synced_back,
         budgets_are_not_lowered,
         policies_select_every_namespace,
-        slices_stay_above,
+        manual_slices_are_not_synced,
         tokens_are_not_renewed,
-        tokens_stay,
-        classes_are_shown_for_ever,
-        nodes_stay_as_they_were,
-        events_say_all,
-        the_last_look_comes_too_early,
+        unneeded_tokens_stay,
+        withdrawn_classes_stay,
+        node_changes_are_not_shown,
+        events_keep_super_names,
+        orphan_sweep_runs_too_early,
     )
 }
 
 
 @contextlib.contextmanager
 def broken(name: str) -> Iterator[None]:
-    """Run the product broken in one way for the length of a block."""
+    """Run the product with one planted fault for the length of a block."""
     with contextlib.ExitStack() as stack:
         MUTANTS[name](stack)
         yield

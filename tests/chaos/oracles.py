@@ -1,7 +1,7 @@
 """State that both sides must have once every fault is over, and the violations of it.
 
 Owns the rules for a tenant object, its twin and what tenants read. Both drivers check them, each
-with what it knows besides. Nothing of the syncer's is asked. Pure; objects are dicts as API servers
+with what it knows besides. Nothing of the syncer's is asked. Pure. Objects are dicts as API servers
 give them.
 """
 
@@ -26,7 +26,7 @@ class Violation(NamedTuple):
     """Something that must not be."""
 
     rule: str
-    """`lost`, `duplicate`, `orphan`, `wrong delete`, or what else; an invariant in the machine."""
+    """`lost`, `duplicate`, `orphan`, `wrong delete`, or what else. An invariant in the machine."""
     text: str
 
     @property

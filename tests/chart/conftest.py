@@ -23,7 +23,7 @@ class ChartApiServer:
     kubeconfig: Path
 
     def helm(self, *words: str) -> str:
-        """Run helm against it and return its output; fails the test when helm fails."""
+        """Run helm against it and return its output. Fails the test when helm fails."""
         done = helm(*words, "--namespace", NAMESPACE, kubeconfig=self.kubeconfig)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -52,7 +52,7 @@ NAMES = {"RoleBinding": wellknown.SYNCER}
 
 
 def tenant(name: str = "") -> Tenant:
-    """Return a tenant that nobody declared; the gate looks at marks only."""
+    """Return a tenant that no one declared. The gate looks at marks only."""
     name, uid = name or fresh_name("vc"), fresh_name("uid")
     root = names.build_root_namespace("default", name, uid)
     return Tenant(name=name, namespace="default", uid=uid, root=root)

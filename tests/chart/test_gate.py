@@ -1,6 +1,6 @@
 """The gate on the syncer's account: with its token in hand, what a thief may write, and where.
 
-Every row of the syncer's table that writes is tried, so that a new kind is covered by itself; one
+Every row of the syncer's table that writes is tried, so that a new kind is covered by itself. One
 that cannot be made from nothing needs a sample in `gate.SAMPLES`.
 """
 
@@ -102,7 +102,7 @@ async def test_what_is_not_of_the_tenant_of_the_namespace_is_refused(stage, writ
     for namespace, was, becomes in (
         (away, own, own),
         (home, foreign, foreign),
-        (home, {}, {}),  # somebody else's object in a tenant's namespace
+        (home, {}, {}),  # another owner's object in a tenant's namespace
         *([(home, {}, own)] if verb in ("update", "patch", "delete") else []),
         *([(away, foreign, own)] if is_metadata_written else []),
         *([(home, {}, {"labels": own["labels"]})] if verb != "delete" else []),
@@ -176,7 +176,7 @@ def sample_deployment(namespace: str) -> Object:
     }
 
 
-# The account of a super namespace, which is put back whoever made it.
+# The account of a super namespace, which is put back the one that made it.
 
 
 async def test_a_workload_account_that_others_made_is_taken_over(stage):
@@ -202,7 +202,7 @@ async def test_its_own_lease_and_no_other(stage):
     await refused(lambda: stage.thief.create(LEASES, other, dry_run=True))
 
 
-async def test_nobody_else_is_concerned(server, stage):
+async def test_no_one_else_is_concerned(server, stage):
     body = sample(CONFIG_MAPS, "kube-system", {})
     await stage.admin.create(CONFIG_MAPS, body, dry_run=True)
     own = server.plane.endpoint_with_token(token=await token(stage.admin, "vc-manager"))

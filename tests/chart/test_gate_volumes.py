@@ -54,7 +54,7 @@ async def test_a_volume_that_others_could_get_is_not_made(stage, spec):
     await refused(lambda: stage.thief.create(resources.PERSISTENT_VOLUMES, wrong, dry_run=True))
 
 
-async def test_a_volume_of_forged_marks_is_kept_for_nobody_else(stage):
+async def test_a_volume_of_forged_marks_is_kept_for_no_other_tenant(stage):
     for cluster, namespace, name in (
         ("prod", "prod", ""),
         ("prod-worker-web", "prod", "web"),

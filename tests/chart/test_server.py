@@ -93,7 +93,7 @@ async def test_definitions_that_are_applied_again_change_nothing(client):
 
 
 async def test_the_server_warns_of_no_pod(server, client):
-    """The namespace says `restricted`; a pod below it would be refused, so each is tried."""
+    """The namespace says `restricted`. A pod below it would be refused, so each is tried."""
     namespace = fresh_name()
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     meta = {"name": namespace, "labels": labels}
@@ -115,7 +115,7 @@ async def test_the_first_install_makes_the_versions_too(server, client):
     assert found["spec"] == {"kubernetesVersion": "1.36", "serviceType": "NodePort"}
 
 
-async def test_the_first_install_makes_the_policies_and_each_shows_all_that_it_says(client):
+async def test_the_first_install_creates_the_policies_with_all_their_fields(client):
     found = {
         name: await client.get(TENANT_POLICIES, name)
         for name in ("baseline", "restricted", "trusted", "conformance")

@@ -383,7 +383,7 @@ async def test_agents_of_targets_mount_their_own_credential_only(stolen: StolenT
 
 
 async def test_one_life_of_a_tenant_passes(stolen: StolenTokens):
-    """As the chart grants it; tests/integration/vcmanager runs whole lives under this policy."""
+    """As the chart grants it. Tests/integration/vcmanager runs whole lives under this policy."""
     stage, thief = stolen.stage, stolen.manager
     own = stage.own.root
     reader = KubeconfigReader(kind="User", name="ann")

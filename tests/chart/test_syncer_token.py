@@ -114,7 +114,7 @@ HOST_PODS: dict[str, Object] = {
 
 
 @pytest.mark.parametrize("case", HOST_PODS)
-async def test_a_pod_with_access_to_its_node_is_not_made_whatever_the_label_says(stage, case):
+async def test_a_pod_with_access_to_its_node_is_not_made_whatever_the_label_is(stage, case):
     """SEC-71: host ports make the label privileged."""
     home, own = stage.namespace(stage.own), marked(stage.own)
     label = {"metadata": {"labels": {ENFORCE: "privileged"}}}

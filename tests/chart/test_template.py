@@ -242,7 +242,7 @@ def environment(workload) -> dict:
     }
 
 
-def test_two_wait_for_each_lease_unless_told(usual):
+def test_two_wait_for_each_lease_unless_configured(usual):
     """One that vanishes with its node is followed without waiting for a new pod."""
     for name in (wellknown.MANAGER, wellknown.SYNCER):
         assert named(usual, "Deployment", name)["spec"]["replicas"] == 2
@@ -274,7 +274,7 @@ def test_values_arrive(full):
     assert named(full, "ClusterVersion", "fast")["spec"] == {"kubernetesVersion": "1.36.4"}
 
 
-def test_control_planes_come_from_the_components_registry_unless_told(usual):
+def test_control_planes_come_from_the_components_registry_unless_configured(usual):
     assert environment(named(usual, "Deployment", wellknown.MANAGER))["CONTROL_PLANE_REGISTRY"] in (
         *("", None),
     )
@@ -283,7 +283,7 @@ def test_control_planes_come_from_the_components_registry_unless_told(usual):
     assert manager["CONTROL_PLANE_REGISTRY"] == "registry.example/x"
 
 
-def test_who_holds_a_lease_is_told_by_its_pod(usual):
+def test_the_holder_of_a_lease_is_its_pod(usual):
     for name in (wellknown.MANAGER, wellknown.SYNCER):
         env = environment(named(usual, "Deployment", name))
         assert env["POD_NAME"] == {"fieldPath": "metadata.name"}
@@ -364,7 +364,7 @@ def test_the_agent_has_the_rights_of_its_way_and_no_others(upstream, straight, a
     assert ("kubelet-ca" in {each["name"] for each in pod_of(agent)["volumes"]}) is straight
 
 
-def test_vc_manager_is_told_how_agents_of_targets_run(usual, full):
+def test_vc_manager_is_informed_how_agents_of_targets_run(usual, full):
     """Which it makes itself, of the agent's image and under an account that has no pods."""
     told = {
         key: msgspec.json.decode(
@@ -420,7 +420,7 @@ def test_a_drain_is_never_held_up_by_a_single_pod(usual):
 
 
 def test_metrics_of_agents_may_be_open_instead():
-    """Then nobody is asked about, and the port that shows them is the one of the probes."""
+    """Then no one is asked about, and the port that shows them is the one of the probes."""
     objects = render(
         *("--set", "agent.metrics.secure=false", "--set", "monitoring.podMonitors.enabled=true")
     )

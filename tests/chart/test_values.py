@@ -1,4 +1,4 @@
-"""Values that cannot be meant are refused with the place; the schema describes each one."""
+"""Values that cannot be meant are refused with the place. The schema describes each one."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Nobody may do more than the tables say, and the files say what the tables say."""
+"""No one may do more than the tables say, and the files say what the tables say."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_the_generated_files_are_fresh():
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_table_says_something_and_says_it_once(table):
+def test_a_table_is_not_empty_and_has_no_row_twice(table):
     rows = TABLES[table]
     assert rows
     grants = [
@@ -50,7 +50,7 @@ def test_a_table_says_something_and_says_it_once(table):
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_nobody_may_give_himself_more(table):
+def test_no_role_may_grant_itself_more(table):
     """What these allow is everything, whatever else the table says.
 
     vc-manager binds one role in root namespaces, and the chart's policy on its account holds it to

@@ -21,7 +21,7 @@ from vnagent.stream.stream_states import StreamEnd
 
 RUNBOOKS = product.REPOSITORY / "docs" / "runbooks"
 SCRAPED = {"instance", "job"}
-"""Labels that whoever scrapes puts on."""
+"""Labels that the one that scrapes puts on."""
 _PROCESS = {"process_cpu_seconds_total": set(), "process_resident_memory_bytes": set()}
 _SELECTED = re.compile(rf"({METRIC.pattern})(?:\{{([^}}]*)\}})?")
 _MATCHER = re.compile(r'(\w+)\s*(=~|!=|!~|=)\s*"([^"]*)"')
@@ -70,7 +70,7 @@ EXPRESSIONS = [*(rule["expr"] for rule in rules()), *panels()]
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_every_expression_asks_for_what_is_told(expression):
+def test_every_expression_asks_for_what_is_reported(expression):
     known = told()
     labels: set[str] = set()
     names = []

@@ -28,7 +28,7 @@ from vnagent.upstream import kubelet
 
 CRDS = Path("charts/virtual-cluster/files/crds")
 STATUS_FOR_PEOPLE = {"reason", "message"}
-"""Fields that the manager writes and nobody of ours reads, so that the view has none."""
+"""Fields that the manager writes and no one of ours reads, so that the view has none."""
 
 
 def crd(resource) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def test_defaults_of_the_code_are_in_the_schema(resource, path, view):
 
 
 def _default(declared: Any) -> Any:
-    """Return a default as JSON has it; a struct without a word is an empty object."""
+    """Return a default as JSON has it. A struct without a word is an empty object."""
     if declared.default_factory is not msgspec.NODEFAULT:
         return declared.default_factory()
     plain = msgspec.to_builtins(declared.default)
@@ -207,7 +207,7 @@ def test_the_phases_that_the_definition_lists_are_those_that_are_written():
     assert set(listed[1].split(", ")) == set(get_args(specs.VirtualClusterPhase)) == returned
 
 
-def test_the_mode_says_what_each_does_and_needs():
+def test_the_mode_reports_what_each_does_and_needs():
     said = " ".join(schema(SUPER_CLUSTERS, "spec", "mode")["description"].split())
     for mode in get_args(super_clusters.AccessMode):
         assert f" {mode}: " in said

@@ -1,4 +1,4 @@
-"""Each extra alone brings what its component imports; the development environment hides it."""
+"""Each extra alone brings what its component imports. The development environment hides it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_every_leaf_of_every_table_is_on_the_page_or_named_by_another():
                 assert where in shown or any(where.startswith(f"{p}.") for p in pointers), where
 
 
-def test_what_becomes_of_a_field_is_said_in_words():
+def test_what_becomes_of_a_field_is_reported_in_words():
     for line in kinds_page.build_page().splitlines():
         assert "depends on the policy" not in line
         assert not line.endswith("| special |"), f"{line}: give its Written a text"
@@ -43,7 +43,7 @@ def test_module_that_translates_a_leaf_exists():
     assert named <= {path.stem for path in (generate.ROOT / "syncer").rglob("*.py")}
 
 
-def test_nobody_reads_a_leaf_that_has_no_verdict_of_its_own():
+def test_every_leaf_of_the_page_has_a_verdict_of_its_own():
     assert kinds_page.describe_rule(BuiltField("x", "is y")) == "special: is y"
     assert {
         kinds_page.describe_rule(ObjectFields({})),

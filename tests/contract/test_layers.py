@@ -1,4 +1,4 @@
-"""Imports point downward; the tool says so."""
+"""Imports point downward. The tool says so."""
 
 import ast
 import subprocess

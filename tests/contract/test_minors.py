@@ -42,7 +42,7 @@ def test_what_a_minor_means_is_what_the_testbed_has_images_of(minor: str):
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_tenants_api_servers_ask_for_create_before_a_websocket(minor: str):
-    """SEC-22: since 1.35 an exec by GET needs the right to create; nothing turns that off."""
+    """SEC-22: since 1.35 an exec by GET needs the right to create. Nothing turns that off."""
     major, number = map(int, minor.split("."))
     assert (major, number) >= (1, 35)
     data = product.REPOSITORY / "clusterversions"

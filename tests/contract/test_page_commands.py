@@ -68,7 +68,7 @@ PAGES = list(list_pages())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_front_matter_says_whether_the_commands_are_run(page: Path):
+def test_the_front_matter_reports_whether_the_commands_are_run(page: Path):
     assert find_faults(page.read_text()) == []
 
 
@@ -105,5 +105,5 @@ def test_a_page_that_is_run_names_a_test_that_reads_its_folder(page: Path):
 
 
 @pytest.mark.parametrize("name", ["install-kind.md", "install-k3s.md"])
-def test_pages_that_were_never_run_say_so_in_their_text(name: str):
+def test_pages_that_were_never_run_report_it_in_their_text(name: str):
     assert "**Not run.**" in (ROOT / "docs" / name).read_text()

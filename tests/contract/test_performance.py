@@ -125,7 +125,7 @@ def run(pods_per_s: float, foreign: float = 0.0) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("again", "verdict"), [(95.0, "kept"), (80.0, "missed"), (120.0, "missed")]
 )
-def test_a_way_beside_itself_tells_the_noise(tmp_path: Path, again: float, verdict: str):
+def test_a_way_beside_itself_reports_the_noise(tmp_path: Path, again: float, verdict: str):
     runs = {
         way: [run(each, 0.25)]
         for way, each in (("direct", 100.0), ("direct 2", again), ("replay", 50), ("syncer", 40))

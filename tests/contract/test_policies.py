@@ -41,7 +41,7 @@ def plain(value: Any) -> Any:
 
 
 def compared(node: dict[str, Any], view: type, path: str) -> int:
-    """Compare a schema with a struct to the last leaf; returns how many leaves there are."""
+    """Compare a schema with a struct to the last leaf. Returns how many leaves there are."""
     fields = {each.encode_name: each for each in msgspec.structs.fields(view)}
     assert set(node["properties"]) == set(fields), path
     assert not node.get("required"), path
@@ -79,7 +79,7 @@ def test_the_schema_and_the_view_have_the_same_fields_enumerations_and_defaults(
     assert msgspec.convert(defaulted(schema(), {}), TenantPolicySpec) == BASELINE_POLICY
 
 
-def test_every_parent_is_filled_in_so_that_an_object_shows_all_that_it_says():
+def test_every_parent_is_defaulted_so_that_an_object_shows_all_fields():
     assert defaulted(schema(), {}) == plain(BASELINE_POLICY)
 
 

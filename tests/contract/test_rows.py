@@ -82,7 +82,7 @@ def test_no_row_is_forgotten():
         ({}, "  lacks: some\n", "| in part | not run |"),
     ],
 )
-def test_a_page_with_results_says_what_became_of_the_tests(noted, more, said):
+def test_a_page_with_results_reports_what_became_of_the_tests(noted, more, said):
     rows = table.read(ROW + "  priority: P1\n" + more, "rows.yaml")
     noted = RecordedRun(commit="abc1234", date="2026-01-02", tests=noted)
     text = page.render(OFFLOAD, rows, TESTED, noted)
@@ -93,7 +93,7 @@ def test_a_page_with_results_says_what_became_of_the_tests(noted, more, said):
     assert not any(word in plain for word in ("not run", "P1", "abc1234"))
 
 
-def test_each_row_of_the_posts_has_a_priority_and_the_recording_says_of_what_it_is():
+def test_each_row_of_the_posts_has_a_priority_and_the_recording_reports_of_what_it_is():
     rows = table.rows(OFFLOAD.rows)
     assert [row.id for row in rows if row.priority not in table.PRIORITIES] == []
     known = results.known()
@@ -120,7 +120,7 @@ def test_what_was_recorded_bears_commit_and_date_of_its_newest_run(
     assert results.known() == RecordedRun(commit="def5678", date="2026-01-03", tests=said)
 
 
-def test_a_report_tells_each_test_once():
+def test_a_report_reports_each_test_once():
     report = """<testsuites><testsuite>
     <testcase classname="tests.node.test_a" name="test_one[x]"/>
     <testcase classname="tests.node.test_a" name="test_one[y]"><failure/></testcase>
@@ -146,7 +146,7 @@ def test_a_report_tells_each_test_once():
         (ROW, {**TESTED, "SEC-125": TESTED["REL-01"]}, ["carries SEC-125"]),
     ],
 )
-def test_what_has_no_word_is_told(text, found, told):
+def test_a_row_without_a_result_is_reported(text, found, told):
     problems = page.problems(RELIABILITY, table.read(text, "rows.yaml"), found)
     assert len(problems) == len(told)
     assert all(word in problem for word, problem in zip(told, problems, strict=True))
@@ -161,7 +161,7 @@ def test_what_has_no_word_is_told(text, found, told):
         ROW + "  priority: P3\n",
     ],
 )
-def test_a_row_that_does_not_say_what_it_must_is_refused(text):
+def test_a_row_that_lacks_a_required_field_is_refused(text):
     with pytest.raises(ValueError, match=r"rows\.yaml"):
         table.read(text, "rows.yaml")
 

@@ -1,6 +1,6 @@
 """Control planes that all integration tests share, started when the first test asks for one.
 
-A test that stops, kills or re-stores a server makes a plane of its own; these two only ever serve.
+A test that stops, kills or re-stores a server makes a plane of its own. These two only ever serve.
 Tests must not collide in them: use `fresh_namespace` and generated names.
 """
 
@@ -31,7 +31,7 @@ def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalContr
 
 @pytest.fixture(scope="session")
 def tenant_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
-    """A tenant's API; its service range is a slice of the super's."""
+    """A tenant's API. Its service range is a slice of the super's."""
     yield from _serving(tmp_path_factory, "tenant", "10.96.8.0/22")
 
 

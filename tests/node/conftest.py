@@ -1,6 +1,6 @@
 """One real super cluster with the chart installed, and tenants in it, for all node tests.
 
-Hazard: the machine holds one cluster at a time; tests share it, so each test uses names of its own
+Hazard: the machine holds one cluster at a time. Tests share it, so each test uses names of its own
 and puts back what it stopped.
 """
 
@@ -130,9 +130,9 @@ def running(cluster: ClusterHandle) -> Iterator[SuperClusterAdmin]:
 def created(
     super_cluster: SuperClusterAdmin, folder: Path, name: str, cluster_version: str = "v1.36"
 ) -> TenantAdmin:
-    """Create a tenant with the command that users type; its kubeconfig lies in the folder.
+    """Create a tenant with the command that users type. Its kubeconfig lies in the folder.
 
-    Its name server follows seconds after the command; tests that look names up begin with it.
+    Its name server follows seconds after the command. Tests that look names up begin with it.
     """
     kubeconfig = folder / "kubeconfig"
     if super_cluster.kubectl.exists("virtualcluster", name):  # kept from an earlier run

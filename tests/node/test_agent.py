@@ -63,7 +63,7 @@ def test_the_right_to_look_is_no_right_to_run(tenant_a: TenantAdmin):
 
 
 async def open_ports(address: str) -> set[int]:
-    """Return the ports at which somebody listens, of all."""
+    """Return the ports at which someone listens, of all."""
     places, found = asyncio.Semaphore(256), set()
 
     async def knock(port: int) -> None:
@@ -79,7 +79,7 @@ async def open_ports(address: str) -> set[int]:
 
 
 def answer_of(address: str, port: int) -> bytes:
-    """Return what a TLS port says to a request of nobody's; empty when it hangs up."""
+    """Return what a TLS port says to a request of no tenant's. Empty when it hangs up."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
@@ -94,7 +94,7 @@ def answer_of(address: str, port: int) -> bytes:
 
 @pytest.mark.thorough
 def test_pods_of_tenants_find_no_open_door(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin):
-    """SEC-13: one port for tenants, that asks for a certificate; health without a word more.
+    """SEC-13: one port for tenants, that asks for a certificate. Health without a word more.
 
     NetworkPolicies are a second wall, so it is so without them.
     """
@@ -158,10 +158,10 @@ def without_agent(super_cluster: SuperClusterAdmin) -> Iterator[None]:
     admin.run("rollout", "status", "daemonset/vn-agent", "-n", COMPONENTS, timeout=180)
 
 
-def test_a_node_without_its_agent_says_so_and_takes_pods(
+def test_a_node_without_its_agent_reports_it_and_takes_pods(
     tenant_a: TenantAdmin, without_agent: None
 ):
-    """REL-93: logs and exec fail with a cause; the node names it; pods come and become ready."""
+    """REL-93: logs and exec fail with a cause. The node names it. Pods come and become ready."""
     user = tenant_a.kubectl
 
     def found() -> tuple[str, str]:
@@ -186,7 +186,7 @@ def test_a_node_without_its_agent_says_so_and_takes_pods(
 def test_a_rollout_lets_a_running_exec_go_on(
     super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin
 ):
-    """REL-91: what runs may end within the grace, and is cut after it; the next agent serves on.
+    """REL-91: what runs may end within the grace, and is cut after it. The next agent serves on.
 
     The tenant's node says how to reach pods all the while: its features and port stay, its address
     is the agent's that takes calls, and none while there is none.
@@ -200,7 +200,7 @@ def test_a_rollout_lets_a_running_exec_go_on(
     seen: list[str] = []
 
     def look() -> str:
-        """Note the agent's address in the tenant; the rest does not change."""
+        """Note the agent's address in the tenant. The rest does not change."""
         found = way_to(user)
         assert found[:2] == (features, port)
         seen.append(found[2])

@@ -30,7 +30,7 @@ def reader(super_cluster: SuperClusterAdmin) -> Iterator[str]:
 def ask(
     super_cluster: SuperClusterAdmin, tmp_path: Path
 ) -> Callable[[str | None], tuple[int, str]]:
-    """Ask an agent for its metrics with an account's token, or without; status and text."""
+    """Ask an agent for its metrics with an account's token, or without. Status and text."""
     kubectl = super_cluster.kubectl
     trust = kubectl.get("configmap", "vn-agent-trust", "-n", COMPONENTS)
     (tmp_path / "ca.crt").write_text(trust["data"]["serving-ca.crt"])
@@ -52,7 +52,7 @@ def ask(
     return run
 
 
-def test_sec_13_an_agent_shows_its_metrics_to_whom_a_role_lets_read_them(ask, reader: str):
+def test_sec_13_an_agent_shows_its_metrics_to_accounts_with_the_role(ask, reader: str):
     status, text = ask(reader)
     assert status == 200
     assert 'vc_agent_policies{state="followed"} 1.0' in text

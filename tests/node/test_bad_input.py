@@ -34,7 +34,7 @@ def refused(super_cluster: SuperClusterAdmin, tmp_path):
         before = set(super_cluster.kubectl.names("virtualclusters", "-A"))
         namespaces = set(super_cluster.kubectl.names("namespaces"))
         done = super_cluster.kubectl.call("vc", "create", "-f", str(manifest), "-o", str(target))
-        # Other tests' may still be on their way out; none is new.
+        # Other tests' may still be on their way out. None is new.
         assert set(super_cluster.kubectl.names("virtualclusters", "-A")) <= before
         assert set(super_cluster.kubectl.names("namespaces")) <= namespaces
         assert not target.exists()
@@ -120,7 +120,7 @@ def test_wrong_usage_exits_with_2(super_cluster: SuperClusterAdmin, words: tuple
     assert super_cluster.kubectl.call("vc", "create", *words).code == 2
 
 
-def test_no_permission_says_which(super_cluster: SuperClusterAdmin, tmp_path):
+def test_no_permission_reports_which(super_cluster: SuperClusterAdmin, tmp_path):
     super_cluster.kubectl.run("create", "serviceaccount", "nobody", "-n", "default")
     try:
         token = super_cluster.kubectl.run("create", "token", "nobody", "-n", "default").strip()
@@ -199,8 +199,8 @@ def _waiting(tenant: TenantAdmin, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(600)
-def test_an_image_that_cannot_be_pulled_is_told_in_the_tenants_words(tenant_a: TenantAdmin):
-    """As a status and as Events; and another image mends the pod."""
+def test_an_image_that_cannot_be_pulled_is_reported_in_the_tenants_words(tenant_a: TenantAdmin):
+    """As a status and as Events. And another image mends the pod."""
     for name, (image, pull, _) in IMAGES.items():
         body = node_objects.sleeper(name)
         body["spec"]["containers"][0] |= {"image": image, "imagePullPolicy": pull}

@@ -25,7 +25,7 @@ EVERYWHERE = {
     "spec": {"nodes": {"expose": "all"}},
 }
 LINGER_SECONDS = 30
-"""How long a node is shown that nothing needs any more."""
+"""How long a node is shown that nothing needs any longer."""
 GONE_SECONDS = LINGER_SECONDS + 120
 """The garbage collector of pods waits 40 seconds for a node to return, and looks now and then."""
 
@@ -34,7 +34,7 @@ GONE_SECONDS = LINGER_SECONDS + 120
 def nodes(
     super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, tenant_b: TenantAdmin
 ) -> Iterator[None]:
-    """Three nodes without machines; both tenants are up before they could take control planes."""
+    """Three nodes without machines. Both tenants are up before they could take control planes."""
     kubectl = super_cluster.kubectl
     kwok.start(super_cluster.cluster)
     try:
@@ -80,7 +80,7 @@ def pinned(node: str, namespace: str) -> dict[str, Any]:
 
 
 def collectors(kubectl: KubectlRunner, namespace: str) -> dict[str, str]:
-    """Return the UIDs of the DaemonSet's ready pods by node; each node has one at most."""
+    """Return the UIDs of the DaemonSet's ready pods by node. Each node has one at most."""
     pods = kubectl.items("pods", "-n", namespace, "-l", "app=collector")
     ready = [
         pod
@@ -95,7 +95,7 @@ def collectors(kubectl: KubectlRunner, namespace: str) -> dict[str, str]:
 
 
 def is_on(tenant: TenantAdmin, below: KubectlRunner, nodes: set[str]) -> bool:
-    """Tell whether these are the nodes shown, with one pod of the DaemonSet each, also below."""
+    """Return whether these are the nodes shown, with one pod of the DaemonSet each, also below."""
     assert set(tenant.kubectl.names("nodes")) == nodes
     assert set(collectors(tenant.kubectl, SPACE)) == nodes
     assert set(collectors(below, tenant.super_namespace(SPACE))) == nodes

@@ -308,7 +308,7 @@ def test_host_aliases_are_in_the_hosts_file(tenant: PodsOfCluster):
 
 
 def resolver_lines(found: dict[str, Any]) -> list[str]:
-    """Return the lines of a pod's resolv.conf; a kubelet writes its options in any order."""
+    """Return the lines of a pod's resolv.conf. A kubelet writes its options in any order."""
     options = "options "
     return [
         options + " ".join(sorted(line.split()[1:])) if line.startswith(options) else line
@@ -355,7 +355,7 @@ def test_service_variables_are_those_of_the_pods_own_namespace(tenant: PodsOfClu
 
 
 @pytest.mark.parametrize("pod", ALL)
-def test_a_pod_is_told_about_itself_as_the_tenant_knows_it(tenant: PodsOfCluster, pod: str):
+def test_a_pod_is_informed_about_itself_as_the_tenant_knows_it(tenant: PodsOfCluster, pod: str):
     shown, found = tenant.pods[pod], tenant.inside[pod]
     metadata = shown["metadata"]
     environment = found["environment"]

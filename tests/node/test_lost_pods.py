@@ -1,8 +1,8 @@
 """Pods that end in the super cluster without the tenant's doing: four rules, each on a real node.
 
-1. Deleted below by somebody else: the tenant pod goes with the same grace; one that was never bound
+1. Deleted below by another owner: the tenant pod goes with the same grace. One that was never bound
    gets a new twin (tests/integration/syncer/test_pods.py).
-2. Vanished below without notice: the tenant pod has failed; it goes if it has a controller.
+2. Vanished below without notice: the tenant pod has failed. It goes if it has a controller.
 3. Evicted by the node: the phase comes up and stays.
 4. Deleted by the tenant while the super cluster's API is away: it stays until that is back.
 """
@@ -47,7 +47,7 @@ def start(tenant: TenantAdmin, bare: str, kept: str) -> None:
 def test_pods_that_vanish_without_notice_have_failed(
     tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
-    """A0-22: nobody was there to see them go."""
+    """A0-22: no one was there to see them go."""
     start(tenant_b, "alone", "owned")
     before = pods_of(tenant_b, "owned")
     where = tenant_b.super_namespace(SPACE)
@@ -96,14 +96,14 @@ def test_a_pod_that_its_node_evicts_stays_as_it_ended(
     stays(lambda: ended() == ("Failed", "Evicted"), "it stays", 5)
     where = tenant_b.super_namespace(SPACE)
     assert super_cluster.kubectl.exists("pod", "greedy", "-n", where)
-    # Whoever clears the twin away changes nothing either.
+    # The one that clears the twin away changes nothing either.
     super_cluster.kubectl.run("-n", where, "delete", "pod", "greedy", timeout=60)
     stays(lambda: ended() == ("Failed", "Evicted"), "it stays without its twin", 5)
     assert not super_cluster.kubectl.exists("pod", "greedy", "-n", where)
     tenant_b.kubectl.run("-n", SPACE, "delete", "pod/greedy", timeout=60)
 
 
-def test_a_super_namespace_that_somebody_deletes_comes_back_with_what_controllers_keep(
+def test_a_deleted_super_namespace_is_restored_with_what_controllers_keep(
     tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     start(tenant_b, "bare", "kept")
@@ -132,7 +132,7 @@ def test_a_super_namespace_that_somebody_deletes_comes_back_with_what_controller
         lambda: super_cluster.kubectl.get("service", "kept", "-n", where), "the Service again"
     )
     assert below["spec"]["clusterIP"] == address
-    # A pod without a controller was deleted; it has not come back, and did not go without a word.
+    # A pod without a controller was deleted. It has not come back, and did not go without a word.
     assert not tenant_b.kubectl.exists("pod", "bare", "-n", SPACE)
     selector = "involvedObject.name=bare,reason=SuperPodDeleted"
     said = tenant_b.kubectl.items("events", "-n", SPACE, "--field-selector", selector)

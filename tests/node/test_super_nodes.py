@@ -31,7 +31,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module", autouse=True)
 def nodes(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin) -> Iterator[None]:
-    """Six nodes without machines; the tenant is up before they could take its control plane."""
+    """Six nodes without machines. The tenant is up before they could take its control plane."""
     cluster, kubectl = super_cluster.cluster, super_cluster.kubectl
     kwok.start(cluster)
     try:
@@ -194,7 +194,7 @@ def drain(super_cluster: SuperClusterAdmin, node: str) -> KubectlOutput:
     "budget",
     [
         pytest.param({"minAvailable": REPLICAS - 1}, id="one-by-one"),
-        # It would hold a node for ever; below it lets one pod go at a time.
+        # It would hold a node for ever. Below it lets one pod go at a time.
         pytest.param({"maxUnavailable": 0}, id="none"),
     ],
 )
@@ -260,7 +260,7 @@ def test_a_node_that_is_gone_takes_its_pods_along_and_controllers_replace_theirs
 ):
     """REL-41: as on a cluster of one's own.
 
-    Nobody runs these pods any more, so their objects go.
+    No one runs these pods any longer, so their objects go.
     """
     above, below = tenant_a.kubectl, super_cluster.kubectl
     roll_out(above, deployment("kept", 6, space))

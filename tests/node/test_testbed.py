@@ -152,7 +152,7 @@ def test_the_host_reaches_pods_services_and_node_ports(
 def run_once(
     kubectl: KubectlFunction, name: str, image: str, command: list[str], node: str | None = None
 ):
-    """Run a pod to its end and return its log; `kubectl run -i` may print it twice."""
+    """Run a pod to its end and return its log. `kubectl run -i` may print it twice."""
     container = {"name": "main", "image": image, "command": command}
     pod = {
         "apiVersion": "v1",

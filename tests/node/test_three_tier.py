@@ -51,7 +51,7 @@ class ApplicationSide:
         return self.kubectl.run("-n", self.namespace, *words, stdin=stdin, timeout=150)
 
     def apply(self) -> None:
-        """Apply the manifests; what must name the namespace, and the host, get this one's."""
+        """Apply the manifests. What must name the namespace, and the host, get this one's."""
         self.kubectl.run("create", "namespace", self.namespace)
         text = "\n---\n".join(file.read_text() for file in MANIFESTS)
         own = f"namespace: {self.namespace}"

@@ -67,7 +67,7 @@ def top(kubectl: KubectlRunner, *words: str) -> dict[str, tuple[int, int]]:
 def measured(
     super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, tenant_b: TenantAdmin
 ) -> Iterator[TenantAdmin]:
-    """A tenant with metrics and a pod; another tenant has a pod beside it."""
+    """A tenant with metrics and a pod. Another tenant has a pod beside it."""
     both = (tenant_a, tenant_b)
     switch(super_cluster, tenant_a, "managed")
     try:

@@ -121,7 +121,7 @@ def kubelet_client_files(
 def test_a_minted_certificate_does_not_open_the_agent(
     twins, super_cluster: SuperClusterAdmin, tmp_path
 ):
-    """A tenant admin has its own signer sign the other's identity; the agent must not care."""
+    """A tenant admin has its own signer sign the other's identity. The agent must not care."""
     tenant, other = twins
     key = tmp_path / "minted.key"
     request = tmp_path / "minted.csr"

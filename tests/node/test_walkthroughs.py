@@ -1,6 +1,6 @@
 """The walkthroughs of `docs/walkthroughs`, run as they stand, on two super clusters with kubelets.
 
-Hazard: what one of them leaves behind the next one finds; each sets what the tenant is granted.
+Hazard: what one of them leaves behind the next one finds. Each sets what the tenant is granted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PageWalker:
     far: ClusterHandle
 
     def walk(self, name: str) -> None:
-        """Do what a page says; what one leaves that fails halfway is no matter of the next."""
+        """Do what a page says. What one leaves that fails halfway is no matter of the next."""
         try:
             run.walk(PAGES / name, self.folder, self.environment)
         except run.WalkthroughError:
@@ -206,7 +206,7 @@ class TargetJoiner:
         return f"{found['status']} {found['reason']}: {found['message']}"
 
     def may(self, verb: str, what: str, subresource: str) -> bool:
-        """Tell whether the agent's account may do something in the other cluster."""
+        """Return whether the agent's account may do something in the other cluster."""
         there = self.walker.kubectl(FAR)
         (space,) = (
             each for each in there.names("namespaces") if each.startswith("virtual-cluster-")
@@ -216,7 +216,7 @@ class TargetJoiner:
         return there.call("auth", "can-i", *words).code == 0
 
     def rights(self) -> tuple[bool, bool]:
-        """Tell whether it may open streams at the API server, and at kubelets."""
+        """Return whether it may open streams at the API server, and at kubelets."""
         return self.may("create", "pods", "exec"), self.may("get", "nodes", "proxy")
 
 
@@ -231,7 +231,7 @@ def joiner(walker: PageWalker) -> Iterator[TargetJoiner]:
 def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
     walker: PageWalker, space: str, joiner: TargetJoiner, tmp_path: Path
 ):
-    """A0-17, A0-18: to a kubelet that verifies, and to no other; then by the API server again."""
+    """A0-17, A0-18: to a kubelet that verifies, and to no other. Then by the API server again."""
     tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
     listener = "while :; do echo hi there | nc -l -p 8080; done"
     tenant.apply(
@@ -280,7 +280,7 @@ def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
 
 
 def authority_of(cluster: ClusterHandle) -> bytes:
-    """Return who signed the API server of a cluster; its first node's kubelet is signed by it."""
+    """Return who signed the API server of a cluster. Its first node's kubelet is signed by it."""
     found = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
     return base64.b64decode(found["certificate-authority-data"])
 

@@ -196,7 +196,7 @@ LOGS_OF_THE_NODE = {"name": "logs", "hostPath": {"path": "/var/log/pods"}}
     ("named", "forbidden"),
     [("hostNetwork", {"hostNetwork": True}), ("hostPath", {"volumes": [LOGS_OF_THE_NODE]})],
 )
-def test_a_forbidden_pod_is_refused_with_an_event_and_nothing_below(
+def test_a_forbidden_pod_is_refused_with_an_event_and_nothing_in_the_super_cluster(
     tenant_a: TenantAdmin,
     super_cluster: SuperClusterAdmin,
     space: str,

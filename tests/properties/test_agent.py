@@ -1,4 +1,4 @@
-"""A little of each property of the node agent; all of it: `python -m tests.properties.agent`."""
+"""A little of each property of the node agent. All of it: `python -m tests.properties.agent`."""
 
 import asyncio
 import random

@@ -1,9 +1,9 @@
 """A million names: none taken twice, none too long, whatever their owners call things.
 
-Only the shortened form is proof against somebody who aims: two VirtualClusters whose UIDs begin
+Only the shortened form is proof against someone who aims: two VirtualClusters whose UIDs begin
 with the same 24 bits of digest share their short names, and a tenant can spell out the shortened
 form of another of its names. Both UIDs and the tenant's own name, recorded on each object, decide
-then (`syncer.model.decide`); here that is forced for the shortened form, and left out for the short
+then (`syncer.model.decide`). Here that is forced for the shortened form, and left out for the short
 one.
 """
 

@@ -23,7 +23,7 @@ TestQueueMachine.settings = settings(max_examples=400, stateful_step_count=80, d
 
 @settings(max_examples=1500, deadline=None)
 @given(SCRIPTS)
-def test_nobody_who_can_be_served_is_passed_over_for_more_rounds_than_credit_has(script):
+def test_no_client_that_can_be_served_is_passed_over_for_more_rounds_than_credit_has(script):
     check_fairness(script)
 
 

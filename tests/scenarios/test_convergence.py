@@ -1,4 +1,4 @@
-"""Both sides of a key as states, every combination of them, until nobody writes any more.
+"""Both sides of a key as states, every combination of them, until no one writes any longer.
 
 The model carries out what `decide` and `pod_life` say as the flows do, beside an environment that
 ends what was marked: kubelets and API servers below, the tenant above.
@@ -40,10 +40,10 @@ class PlainKey(Sides):
     built: str
     differs: bool
     held: bool
-    """The brake holds deletes."""
+    """The store guard holds deletes."""
 
     def step(self) -> PlainKey:
-        """Carry out the next step; the same state when nothing is written."""
+        """Carry out the next step. The same state when nothing is written."""
         match self.decision():
             case CreateTwin() if self.built == TAKEN:
                 assert self.tenant_x is not None
@@ -65,7 +65,7 @@ class PlainKey(Sides):
         return self if self.held else replace(self, super_x=self.super_x._replace(deleting=True))
 
     def later(self) -> PlainKey:
-        """What is marked is gone; whatever was marked above had nobody else to wait for."""
+        """What is marked is gone. Whatever was marked above had no one else to wait for."""
         gone_above = self.tenant_x is not None and self.tenant_x.deleting
         gone_below = self.super_x is not None and self.super_x.deleting
         return replace(
@@ -106,7 +106,7 @@ def rested(state: PlainKey) -> tuple[PlainKey, int]:
     raise AssertionError(f"never comes to rest: {state}")
 
 
-def test_every_combination_of_a_plain_kind_comes_to_rest_and_writes_no_more():
+def test_every_combination_of_a_plain_kind_comes_to_rest_and_stops_writing():
     tried = 0
     for state in plain_states():
         tried += 1
@@ -119,7 +119,7 @@ def test_every_combination_of_a_plain_kind_comes_to_rest_and_writes_no_more():
 
 
 def _quiet(last: PlainKey) -> set[type[SyncAction]]:
-    """Return the verdicts that make nobody write."""
+    """Return the verdicts that make no one write."""
     found: set[type[SyncAction]] = {NoAction, CompareTwin, ReportForeign}
     if last.built != TAKEN:
         found.add(CreateTwin)
@@ -129,7 +129,7 @@ def _quiet(last: PlainKey) -> set[type[SyncAction]]:
 
 
 def _is_right(first: PlainKey, last: PlainKey) -> bool:
-    """Tell whether a state of rest is the one that the tenant object's own state asks for."""
+    """Return whether a state of rest is the one that the tenant object's own state asks for."""
     if last.is_foreign:
         return last.super_x == first.super_x or bool(first.super_x and first.super_x.deleting)
     takes_part = last.tenant_x is not None and last.wanted
@@ -155,7 +155,7 @@ class PodKey:
     """It is let down when it has no twin."""
 
     def step(self) -> PodKey:
-        """Carry out the next step; the same state when nothing is written."""
+        """Carry out the next step. The same state when nothing is written."""
         pod, twin = self.pod, self.twin
         if pod is None:
             return self._without_pod()
@@ -209,7 +209,7 @@ def _awaits_node(pod: TenantPodState) -> bool:
 
 
 def _marked(pod: TenantPodState, twin: SuperPodState) -> SuperPodState:
-    """Return a twin that the tenant's delete has reached; an API server only shortens the grace."""
+    """Return a twin that the tenant's delete has reached. An API server only shortens the grace."""
     assert pod.deleting, "only what the tenant deletes is deleted below"
     asked = pod.grace_seconds if pod.node and pod.grace_seconds is not None else 30
     grace = asked if twin.grace_seconds is None else min(asked, twin.grace_seconds)
@@ -249,7 +249,7 @@ def pod_states() -> Iterator[PodKey]:
         yield PodKey(*parts)
 
 
-def test_every_combination_of_a_pod_comes_to_rest_and_writes_no_more():
+def test_every_combination_of_a_pod_comes_to_rest_and_stops_writing():
     tried = 0
     for first in pod_states():
         tried += 1

@@ -1,4 +1,4 @@
-"""What was made for another registration is a stranger's, wherever the syncer looks."""
+"""Objects of another registration are foreign to the syncer everywhere."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def config_map(session: Session, registration: str, uid: str = "c-uid") -> dict[
     return {"kind": "ConfigMap", "metadata": metadata}
 
 
-def test_who_looks_at_an_owner_says_for_which_registration():
+def test_who_looks_at_an_owner_reports_for_which_registration():
     root = Path(syncer.__file__).parent
     found = []
     for path in root.rglob("*.py"):
@@ -104,7 +104,7 @@ def test_a_twin_is_one_of_its_registration(far: Session, registration: str, is_o
     assert side.vc_uid == (far.tenant.uid if is_own else "")
 
 
-async def test_what_is_made_there_says_for_whom(far: Session):
+async def test_what_is_made_there_reports_for_whom(far: Session):
     put(far.stores["Namespace"], {"metadata": {"name": "web", "uid": "w", "resourceVersion": "1"}})
     kind = registry.KINDS_BY_NAME["Namespace"]
     await sync_down.reconcile(kind, far.build_key("Namespace", "", "web"), far)
@@ -152,7 +152,7 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
 
 
 async def test_a_delete_that_rests_on_absence_is_proved_at_a_target_as_well(far: Session):
-    """Its tenant object lives: were the owner not known, nobody would ask for that."""
+    """Its tenant object lives: were the owner not known, no one would ask for that."""
     body = config_map(far, "r1")
     entry = put(far.get_super_store("ConfigMap"), body)
     api: Any = far.super_client

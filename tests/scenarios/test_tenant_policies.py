@@ -48,7 +48,7 @@ REFUSAL = (
 )
 
 
-async def test_what_pod_security_says_is_told_in_its_words_and_not_asked_in_a_circle():
+async def test_what_pod_security_reports_is_reported_in_its_words_and_not_asked_in_a_circle():
     world = SessionWorld(policy(security={"level": "restricted"}))
     world.ready()
     world.tenant_has("Pod", "p", spec={"containers": CONTAINERS}, status={})
@@ -73,7 +73,7 @@ def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
 
 
 @pytest.mark.parametrize(("view", "hidden"), [("Standard", False), ("Minimal", True)])
-def test_the_address_of_its_node_stays_below_with_a_minimal_view(view, hidden):
+def test_the_address_of_its_node_stays_in_the_super_cluster_with_a_minimal_view(view, hidden):
     below = {"metadata": {}, "status": {"hostIP": "a", "hostIPs": [{"ip": "a"}], "podIP": "b"}}
     pod = {"metadata": {}, "spec": {"containers": CONTAINERS}}
     fields = pod_sides.list_hidden_status_fields(policy(nodes={"view": view}))

@@ -1,6 +1,6 @@
 """The whole syncer between a tenant and two super clusters, all of them in memory.
 
-What real servers do that these do not is in `tests/integration/syncer/test_withdrawn.py`.
+What real servers do that these do not is in `tests/integration/syncer/test_withdrawn_grants.py`.
 """
 
 from __future__ import annotations
@@ -154,12 +154,15 @@ class ThreeClusters:
         spec = {"clusterVersionName": "v1.36", "targets": listed}
         self.change(self.below, VIRTUAL_CLUSTERS, "vc", "default", spec=spec)
 
-    def pod(self, name: str, *, is_owned: bool = False, seat: str = "") -> None:
+    def pod(self, name: str, *, is_owned: bool = False, cluster: str = "") -> None:
         owner = {"ownerReferences": [{**OWNER[0], "controller": True}]} if is_owned else {}
-        spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {} if seat else THERE}
+        spec = {
+            "containers": [{"name": "c", "image": "i"}],
+            "nodeSelector": {} if cluster else THERE,
+        }
         metadata = {"name": name, "labels": {"app": "web"}, **owner}
-        if seat:
-            metadata["annotations"] = {wellknown.ASSIGNED_CLUSTER: seat}
+        if cluster:
+            metadata["annotations"] = {wellknown.ASSIGNED_CLUSTER: cluster}
         self.make(self.above, PODS, {"metadata": metadata, "spec": spec}, "default")
 
     def phase(self, name: str) -> str:
@@ -337,7 +340,7 @@ async def test_the_nodes_lease_is_renewed_by_answers_alone(
     await eventually(lambda: renewed() != last)
 
 
-async def test_a_target_that_lost_them_while_nobody_followed_it_loses_nothing(stage: ThreeClusters):
+async def test_a_target_that_lost_them_while_no_one_followed_it_loses_nothing(stage: ThreeClusters):
     """As after a restart of the syncer: what tenants have bound there is looked for."""
     found = [f"p{number}" for number in range(COUNT)]
     empty = stage.there.save()
@@ -356,21 +359,21 @@ async def test_a_target_that_lost_them_while_nobody_followed_it_loses_nothing(st
     assert stage.said("Followed")["status"] == "True"
 
 
-async def test_a_service_with_pods_in_two_clusters_is_told_once(stage: ThreeClusters):
+async def test_a_service_with_pods_in_two_clusters_is_reported_once(stage: ThreeClusters):
     ports = [{"port": 80}]
     service = {"metadata": {"name": "s"}, "spec": {"selector": {"app": "web"}, "ports": ports}}
     stage.make(stage.above, resources.SERVICES, service, "default")
     await stage.run_pods("there", "there-too")
     assert split_services.PODS_IN_SEVERAL_CLUSTERS not in stage.reasons()
     for name in ("here", "here-too"):
-        stage.pod(name, seat="home/0")
+        stage.pod(name, cluster="home/0")
         await eventually(lambda name=name: stage.phase(name) == "Running")
     await eventually(lambda: split_services.PODS_IN_SEVERAL_CLUSTERS in stage.reasons())
     await stage.run_pods("there-as-well")
     assert stage.reasons().count(split_services.PODS_IN_SEVERAL_CLUSTERS) == 1
 
 
-async def test_it_is_said_that_it_is_followed(stage: ThreeClusters):
+async def test_it_is_reported_that_it_is_followed(stage: ThreeClusters):
     assert (await eventually(lambda: stage.said("Followed")))["status"] == "True"
     assert orjson.dumps(stage.said("Ready")), "what vc-manager says stays"
     assert stage.said("Ready")["reason"] == "Usable"

@@ -29,12 +29,12 @@ async def proved(*_: object) -> None:
 
 
 def withdrawn(split: SplitWorld) -> None:
-    """Have c2 granted no more."""
+    """Have c2 no longer granted."""
     split.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
     split.far.target.prove_missing = proved  # type: ignore[union-attr,method-assign]
 
 
-async def test_who_waits_where_nothing_is_granted_any_more_is_placed_anew(split: SplitWorld):
+async def test_who_waits_where_nothing_is_granted_any_more_is_placed_again(split: SplitWorld):
     pod = split.pod(record="c2/0")
     split.taken()
     withdrawn(split)
@@ -140,16 +140,16 @@ async def test_after_a_start_nothing_is_made_before_every_target_was_seen(
 ):
     split.ready()
     pod = begun_before(split, record=record)
-    seats = split.link.assignments
-    assert seats.find_unproved_target(pod) == "c2"
+    assignments = split.link.assignments
+    assert assignments.find_unproved_target(pod) == "c2"
     await pod_flow.reconcile_pod(POD, key_of(split.session), split.session)
     assert isinstance(await split.place(), RequeueAfter)
     assert split.above.writes() == split.below.writes() == []
-    assert seats.get_cluster(pod) == UNASSIGNED
+    assert assignments.get_cluster(pod) == UNASSIGNED
     split.link.add_session(split.far)
     split.twin(split.far, nodeName="n")
     split.far_events.index_assigned_pods()
-    assert seats.get_cluster(pod) == "c2", "the twin is the fact"
+    assert assignments.get_cluster(pod) == "c2", "the twin is the fact"
     split.taken()
     split_tenant_events.enqueue_assignments(split.link)
     assert {key_of(split.far), split.session.build_key(ASSIGNMENT, "web", "p")} <= split.taken()
@@ -184,7 +184,7 @@ async def test_who_is_made_after_the_start_does_not_wait_for_a_target_that_is_aw
     assert not split.link.assignments._new_pods
 
 
-def test_nobody_is_seated_before_anybody_has_looked(split: SplitWorld):
+def test_no_pod_is_assigned_before_the_first_look(split: SplitWorld):
     split.link.grants._known = None
     pod = split.pod(record="home/0")
     assert split.link.assignments.get_cluster(pod) == UNASSIGNED
@@ -200,7 +200,7 @@ def test_no_twin_is_made_beside_another(split: SplitWorld):
         assign_cluster.check_may_create(pod, split.session)
 
 
-def test_a_record_that_somebody_else_wrote_is_put_right(split: SplitWorld):
+def test_a_record_that_another_owner_wrote_is_put_right(split: SplitWorld):
     split.pod(record="c2/0")
     split.taken()
     split.pod(record="c2/0", version=51)
@@ -221,7 +221,7 @@ def test_the_patrol_passes_by_what_is_seated_elsewhere(split: SplitWorld):
 async def test_a_pod_waits_a_moment_for_a_target_that_opens_and_no_longer(
     split: SplitWorld, monkeypatch: pytest.MonkeyPatch, is_gone: bool
 ):
-    """Whether its session has not begun, or is not ready; each time anew."""
+    """Whether its session has not begun, or is not ready. Each time again."""
     if is_gone:
         split.link.remove_session(split.far)
     monkeypatch.setattr(candidates, "_find_refusal", lambda *_: candidates._NOT_REACHED_YET)

@@ -1,6 +1,6 @@
 """kubectl as the tests use it: one kubeconfig, output parsed, failures with the words of kubectl.
 
-Hazard: a test must not read the ambient KUBECONFIG; every call sets its own.
+Hazard: a test must not read the ambient KUBECONFIG. Every call sets its own.
 """
 
 import json
@@ -46,7 +46,7 @@ class KubectlRunner:
 
     @contextmanager
     def running(self, *words: str) -> Iterator[subprocess.Popen[str]]:
-        """Have kubectl run beside the test, line by line through pipes; ended with the block."""
+        """Have kubectl run beside the test, line by line through pipes. Ended with the block."""
         with subprocess.Popen(
             ["kubectl", *words],
             env=self.environment,
@@ -75,7 +75,7 @@ class KubectlRunner:
         return KubectlOutput(done.returncode, done.stdout, done.stderr)
 
     def run(self, *words: str, stdin: str | None = None, timeout: float = 120) -> str:
-        """Run kubectl and return its output; fails the test when kubectl fails."""
+        """Run kubectl and return its output. Fails the test when kubectl fails."""
         done = self.call(*words, stdin=stdin, timeout=timeout)
         assert done.code == 0, (
             f"kubectl {' '.join(words)}: exit {done.code}: {done.err or done.out}"
@@ -114,7 +114,7 @@ class KubectlRunner:
         self.run("apply", "-f", "-", stdin=json.dumps(listed(objects)))
 
     def exists(self, *words: str) -> bool:
-        """Tell whether an object is there; fails the test on any error but NotFound."""
+        """Return whether an object is there. Fails the test on any error but NotFound."""
         done = self.call("get", *words, "-o", "name")
         assert done.code == 0 or "NotFound" in done.err, done.err
         return done.code == 0
@@ -145,7 +145,7 @@ def until(fact: Callable[[], Any], what: str, seconds: float = 60) -> Any:
 
 
 def stays(fact: Callable[[], Any], what: str, seconds: float) -> None:
-    """Watch that `fact` stays true for a while; fails the test at once when it does not."""
+    """Watch that `fact` stays true for a while. Fails the test at once when it does not."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert fact(), f"ceased to be true: {what}"

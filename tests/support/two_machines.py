@@ -36,7 +36,7 @@ def on(machine: int, *words: str) -> list[str]:
 
 
 def vanish(machine: int) -> None:
-    """Cut the other machine off, without a word to anybody."""
+    """Cut the other machine off, without a word to anyone."""
     _there(machine, "link", "set", "there", "down")
 
 

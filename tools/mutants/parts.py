@@ -8,9 +8,9 @@ PARTS: Mapping[str, Sequence[str]] = {
     "decide": ("syncer.model.decide", "syncer.safety.proven_deletes"),
     "names": ("tenancy.names",),
     "ownership": ("tenancy.ownership",),
-    "brake": ("syncer.safety.store_guard", "syncer.safety.hot_loop_guard"),
+    "guards": ("syncer.safety.store_guard", "syncer.safety.hot_loop_guard"),
     "writer": ("syncer.safety.guarded_writer", "syncer.safety.parked_differences"),
-    "builder": (
+    "translation": (
         "syncer.model.field_rules",
         "syncer.model.object_meta",
         "syncer.rules.pods.pod_build",

@@ -26,13 +26,13 @@ def fault(world: MachineWorld, numbers: Sequence[int]) -> None:
 
 
 def cut(world: MachineWorld, numbers: Sequence[int]) -> None:
-    """Watches break; what happens before they are back is learnt of when they are."""
+    """Watches break. What happens before they are back is learnt of when they are."""
     for tap in faults.select_cut(world.faults.of(_side(world, numbers[0])), numbers):
         tap.cut()
 
 
 def compact(world: MachineWorld, numbers: Sequence[int]) -> None:
-    """What happened so far cannot be told any more: with a cut, events are missed."""
+    """What happened so far cannot be told any longer: with a cut, events are missed."""
     world.at(_side(world, numbers[0])).compact()
     if numbers[1] % 2:
         cut(world, numbers)

@@ -1,6 +1,6 @@
 """The controllers of a cluster that know namespaces: what comes into new ones, and how they end.
 
-Must not know tenants. Hazard: a cluster that was restored has other namespaces; `look` begins anew.
+Must not know tenants. Hazard: a cluster that was restored has other namespaces. `look` restarts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NamespaceControllers:
         self._ending: set[str] = set()
 
     def look(self) -> None:
-        """Begin anew, as after a restart."""
+        """Begin again, as after a restart."""
         self._ending.clear()
         for stored in self._spaces.all():
             self._heard("ADDED", stored.decode())

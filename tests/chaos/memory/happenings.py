@@ -40,7 +40,7 @@ def space(world: MachineWorld) -> None:
 
 
 def pod(name: int = 0, tenant: int = 0, needs: int = 0) -> Callable[[MachineWorld], None]:
-    """Have a tenant make a pod: `a` for 0, `b` for 1; it needs a ConfigMap for 1."""
+    """Have a tenant make a pod: `a` for 0, `b` for 1. It needs a ConfigMap for 1."""
 
     def made(world: MachineWorld) -> None:
         edits.make_space(world, (tenant, 1, 0, 0, 0))
@@ -76,7 +76,7 @@ def own(world: MachineWorld, resource: Resource, name: str = "a", tenant: int = 
 
 
 def is_running(world: MachineWorld, name: str = "a", tenant: int = 0) -> bool:
-    """Tell whether a tenant reads of its pod that it runs."""
+    """Return whether a tenant reads of its pod that it runs."""
     found = own(world, PODS, name, tenant)
     return found is not None and found["status"].get("phase") == "Running"
 

@@ -1,7 +1,7 @@
 """What must hold at every request that the syncer sends, and after every step.
 
 Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), of I8 that
-nobody is told of what is not theirs, and what was broken; those at rest are in `rest`. Looks at the
+no one is told of what is not theirs, and what was broken. Those at rest are in `rest`. Looks at the
 clusters themselves, never at the syncer's caches.
 """
 
@@ -42,7 +42,7 @@ HOME = "vc-manager"
 """Namespace of the product itself."""
 
 _OF_THE_DEAD = ("the client is not open", "LeaseLostError(")
-"""What the tasks of a killed process say, which nobody waits for any more."""
+"""What the tasks of a killed process say, which no one waits for any longer."""
 IN_FLIGHT_SECONDS = 60.0
 """How long the end of an object may still be carried down, that was seen to end before a restore
 brought it back: what was under way is not called back."""
@@ -61,7 +61,7 @@ class RequestSubject(NamedTuple):
 
 
 def _is_placed_anew(stored: StoredObject, options: Any) -> bool:
-    """Tell whether a pod goes that has no node yet, and no other version of it: it is made anew.
+    """Return whether a pod goes that has no node yet, and no other version of it. It is recreated.
 
     What its tenant adds to nodes is written into it once.
     """
@@ -118,7 +118,7 @@ class WorldChecker:
             self._sent_above(world.tenants[int(side[6:])], target, request, body)
 
     def _judge_leader(self, what: str, by: str) -> None:
-        """Nobody writes but whoever holds the Lease."""
+        """No one writes but the one that holds the Lease."""
         stored = self.world.below.of(LEASES).get(HOME, wellknown.SYNCER)
         holder = stored.decode()["spec"].get("holderIdentity") if stored is not None else None
         if holder != by:
@@ -127,7 +127,7 @@ class WorldChecker:
     def _is_in_vain(
         self, side: str, target: RequestSubject, request: HttpRequest, body: Any
     ) -> bool:
-        """Tell whether a create runs into a stranger; it is tried once a minute for ever."""
+        """Return whether a create meets a foreign object. It is tried once a minute for ever."""
         if request.method != "POST" or side != "super" or target.name:
             return False
         name = body["metadata"].get("name", "")
@@ -198,7 +198,7 @@ class WorldChecker:
         return there | tenant.spaces  # what is written to one that is gone is refused
 
     def _judge_event(self, tenant: SimulatedTenant, request: HttpRequest, body: Any) -> None:
-        """I8, I6: nobody is told of what is not theirs, nor in names of the super cluster."""
+        """I8, I6: no one is told of what is not theirs, nor in names of the super cluster."""
         if (body or {}).get("reason") == "SyncFailed":
             self.broke("I8", f"{tenant.side} is told of a refusal: {body.get('message')}")
         if tenant.tenant.root.encode() in (request.body or b""):
@@ -245,7 +245,7 @@ class WorldChecker:
             self.broke("I2", f"a delete of {target}, whose tenant object {owner.uid} is live")
 
     def _judge_change(self, target: RequestSubject, request: HttpRequest, body: Any) -> None:
-        """I2 for changes: what is somebody else's stays as it is."""
+        """I2 for changes: what is another owner's stays as it is."""
         stored = self.world.below.of(target.resource).get(target.namespace, target.name)
         if stored is None or (target.resource is NAMESPACES and self._is_root(target.name)):
             return

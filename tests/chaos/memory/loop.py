@@ -2,7 +2,7 @@
 
 Owns the order of events: callbacks run in the order in which they were asked for, timers by their
 time, and when nothing is left to do the time goes to the next timer at once. Hazard: what has an
-order by its address, such as a set of tasks, would differ from run to run; tasks and futures made
+order by its address, such as a set of tasks, would differ from run to run. Tasks and futures made
 here are ordered by their numbers.
 """
 
@@ -29,7 +29,7 @@ EPOCH = 1_790_000_000.0
 """Seconds since 1970 at which every run begins."""
 _OURS = ("kubeio", "syncer", "tenancy", "telemetry")
 running: ContextVar[object] = ContextVar("running", default=None)
-"""Whose process something is done in; None: somebody else's."""
+"""Whose process something is done in. None: another owner's."""
 _COSTS = (0.00001, 0.00005, 0.0002, 0.001)
 _numbers = itertools.count()
 
@@ -57,7 +57,7 @@ class _Future(asyncio.Future):  # type: ignore[type-arg]
 
 
 class StuckError(Exception):
-    """Nothing will ever happen any more."""
+    """Nothing will ever happen any longer."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -68,7 +68,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self.turns = 0
         self.problems: list[str] = []
-        """What nobody caught."""
+        """What no one caught."""
         self._frozen: dict[object, list[asyncio.Handle]] = {}
         self.set_task_factory(lambda loop, coro, **more: _Task(coro, loop=loop, **more))
         self.set_exception_handler(self._note)
@@ -120,7 +120,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise NotImplementedError
 
     def _write_to_self(self) -> None:
-        """Have nobody to wake: there is one thread."""
+        """Have no one to wake: there is one thread."""
 
 
 @contextlib.contextmanager
@@ -148,7 +148,7 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[None]:
 
 
 class _CpuClock:
-    """A clock of the processor, for whoever asks how much was done: each look costs something.
+    """A clock of the processor, for the one that asks how much was done: each look costs something.
 
     The real one has an order of tasks of its own at each run, and on a fast machine only one.
     """
@@ -188,7 +188,7 @@ def _is_clock(value: Any, clocks: dict[Any, Any]) -> bool:
 
 @functools.cache
 def _with_defaults(module: ModuleType) -> tuple[FunctionType, ...]:
-    """Return the functions of a module that have some; found once, as it takes a while."""
+    """Return the functions of a module that have some. Found once, as it takes a while."""
     return tuple(each for each in _functions(module) if each.__defaults__ or each.__kwdefaults__)
 
 

@@ -25,7 +25,7 @@ _LATER_SECONDS = 3.0
 
 
 class MachineManager:
-    """Takes down what is left of tenants that nobody wants any more."""
+    """Takes down what is left of tenants that no one wants any longer."""
 
     def __init__(self, world: MachineWorld) -> None:
         self._world = world
@@ -60,7 +60,7 @@ class MachineManager:
         ]
 
     def _take_down(self, tenant: SimulatedTenant) -> bool:
-        """Do what can be done now; tells whether nothing is left."""
+        """Do what can be done now. Tells whether nothing is left."""
         world, collection = self._world, self._below.of(VIRTUAL_CLUSTERS)
         stored = collection.get("default", tenant.tenant.name)
         if stored is None:

@@ -1,7 +1,7 @@
 """What becomes of requests and watches between a replica of the syncer and a cluster.
 
 Owns latencies and the faults that a script has armed. Every request comes by here when it is sent,
-so that whoever judges sees it first. Must not know what is right.
+so that the one that judges sees it first. Must not know what is right.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _by(methods: frozenset[str]) -> FaultCondition:
 
 
 def _begins_with_list(request: HttpRequest) -> bool:
-    """Tell whether a list may be of the past: what a watch begins with comes of a server's cache.
+    """Return whether a list may be of the past: what a watch begins with comes of a server's cache.
 
     One that goes on names its version, and all other reads name none, which asks for the newest.
     """
@@ -102,7 +102,7 @@ class NetworkFaults:
         return [tap for where, tap in self.taps if where == side and tap.is_open]
 
     def clear(self) -> None:
-        """Have no faults any more."""
+        """Have no faults any longer."""
         self.armed.clear()
         for _, tap in self.taps:
             tap.release()

@@ -39,7 +39,7 @@ class _Provider:
         self._collection.listeners.append(self._heard)
 
     def look(self) -> None:
-        """Begin anew, as after a restart."""
+        """Begin again, as after a restart."""
         for stored in self._collection.all():
             self._heard("ADDED", stored.decode())
 

@@ -69,7 +69,7 @@ class SimulatedReplica:
             self._task = asyncio.get_running_loop().create_task(self._life())
 
     def kill(self) -> None:
-        """End the process without a word; what it has sent may still arrive."""
+        """End the process without a word. What it has sent may still arrive."""
         self.is_dead = True
         self.world.loop.thaw(self)
         if self._task is not None:

@@ -1,7 +1,7 @@
 """What must hold when nothing is left to do: the super cluster as the tenants say, and back.
 
 Owns the invariants I1 and I4 of the reference (`reliability-security.md`, 4b): which tenant objects
-have a twin, what it says, what nobody owns any more, and what tenants read of their pods. An oracle
+have a twin, what it says, what has no owner, and what tenants read of their pods. An oracle
 of its own: nothing of the syncer's is asked.
 """
 
@@ -91,7 +91,7 @@ def held(world: MachineWorld) -> list[Violation]:
 def _is_free(
     world: MachineWorld, tenant: SimulatedTenant, resource: Resource, body: Object
 ) -> bool:
-    """Tell whether nothing is in the way of a twin."""
+    """Return whether nothing is in the way of a twin."""
     metadata = body["metadata"]
     space = next(
         space
@@ -151,7 +151,7 @@ def _as_invariants(found: Sequence[Violation]) -> list[Violation]:
 def _is_taken(
     world: MachineWorld, tenant: SimulatedTenant, resource: Resource, metadata: Object
 ) -> bool:
-    """Tell whether a stranger has the name below."""
+    """Return whether a foreign object has the name in the super cluster."""
     if resource is NAMESPACES:
         return False
     below = tenant.below(metadata["namespace"])

@@ -1,7 +1,7 @@
 """One run of a script from its beginning to its rest, and the search for a shorter script.
 
 Owns the order: the world is made, steps happen with the invariants looked at between them, faults
-end, everything is given time to come to rest, and then a round of the patrol must write nothing.
+end, everything is given time to come to rest, and then a round of the resync must write nothing.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tests.chaos.scripts import ScriptStep
 from tests.support.directed import directed
 
 REST_SECONDS = 1800.0
-"""How long everything may take to be as it must be after the last fault; parked writes wait ten
+"""How long everything may take to be as it must be after the last fault. Parked writes wait ten
 minutes."""
 LOOK_SECONDS = 15.0
 QUIET_SECONDS = PATROL_SECONDS + 10.0
 HELD_SECONDS = 45.0
 FOLLOWED_SECONDS = 100.0
 """How long creates may take after the last fault: watches are followed again after half a minute
-at most, and the patrol comes once a minute."""
+at most, and the resync comes once a minute."""
 LEFT_SECONDS = 200.0
 """How long a tenant may be asked things after it is followed no more: what is in hand is ended
 first, and has two minutes for that."""
@@ -177,14 +177,14 @@ async def _held(world: MachineWorld) -> None:
 
 
 async def _left(world: MachineWorld) -> None:
-    """Whom nobody follows, nobody asks anything any more."""
+    """Whom no one follows, no one asks anything any longer."""
     left = [tenant for tenant in world.tenants if not tenant.is_followed]
     if left:
         await asyncio.sleep(LEFT_SECONDS)
     for tenant in left:
         tenant.is_silent = True
         for tap in world.faults.of(tenant.side):
-            tap.cut()  # whoever follows it all the same asks again
+            tap.cut()  # the one that follows it all the same asks again
     if left:
         await asyncio.sleep(LOOK_SECONDS)
 
@@ -207,7 +207,7 @@ def _begin_anew(world: MachineWorld) -> None:
 
 
 async def _is_quiet(world: MachineWorld) -> bool:
-    """I5: tell whether the syncer writes nothing for as long as a patrol takes."""
+    """I5: tell whether the syncer writes nothing for as long as a resync takes."""
     if any(tenant.newer is not None for tenant in world.tenants):
         for tenant in world.tenants:
             tenant.settle()

@@ -3,7 +3,7 @@
 Owns how a scene is told to `tests.chaos.memory`: happenings, each with the seconds that the
 world runs after it, and a rule that has a hand on every request. Must not judge: the invariants are
 the machine's, and what a scene has to show besides stands in its test. Hazard: a scene in which
-nothing happens breaks nothing; each must show that what it is about came to pass.
+nothing happens breaks nothing. Each must show that what it is about came to pass.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.memapi.direct import RequestFate
 
 SceneEvent = Callable[[MachineWorld], Any]
 SceneRule = Callable[[str, HttpRequest, network.NetworkSender], RequestFate | None]
-"""Given the side, the request and who sends it; None leaves it to the machine."""
+"""Given the side, the request and who sends it. None leaves it to the machine."""
 
 
 def play(
@@ -35,7 +35,7 @@ def play(
     replicas: int = 1,
     excused: Collection[str] = (),
 ) -> RunOutcome:
-    """Play a scene from a world at rest to its rest; returns what was broken.
+    """Play a scene from a world at rest to its rest. Returns what was broken.
 
     `excused` are invariants that do not hold in it, as what they forbid is what it is about.
     """
@@ -65,7 +65,7 @@ def play(
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Have nobody write down what is told; the trace says more."""
+    """Have no one write down what is told. The trace says more."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:

@@ -60,7 +60,7 @@ class ObservedStores:
         self._stripped[uid] = [each for each in self._of_owner(body) if _shows(each, body)]
 
     def is_out_of_sight(self, metadata: Object) -> bool:
-        """Tell whether whoever saw a twin lose its labels works no more: then nobody knows of it.
+        """Return whether the syncer that saw a twin lose its labels has stopped, and none knows it.
 
         It is the known limit of the caches (`syncer.controllers.adoption`).
         """
@@ -73,14 +73,14 @@ class ObservedStores:
     # Twins that were played back.
 
     def plays_back(self, before: Object, made: Object) -> None:
-        """Take note that somebody else has made a twin anew, without labels if it had none."""
+        """Take note that another owner has made a twin again, without labels if it had none."""
         old, new = before["metadata"]["uid"], made["metadata"]["uid"]
         self._played_back.add(new)
         if old in self._stripped:
             self._stripped[new] = self._stripped[old]
 
     def is_news(self, twin: Object) -> bool:
-        """Tell whether a twin was played back and no watch has told of that: the one before ended.
+        """Return whether a twin was restored and no watch has shown it, because the old twin ended.
 
         Between the two there is a moment, also for who reads live.
         """
@@ -98,11 +98,11 @@ class ObservedStores:
         self._stores[side] = _AddressStore(before.number + 1 if before else 1, revision, common)
 
     def noticed(self, side: str) -> None:
-        """Take note that the syncer knows of another store: it has to begin anew by itself."""
+        """Take note that the syncer knows of another store: it has to begin again by itself."""
         self._blind = {watched for watched in self._blind if watched.side != side}
 
     def opened(self, side: str, process: str, asked: RequestedWatch, *, is_noticed: bool) -> None:
-        """Take note of a watch; one that lists has everything in sight.
+        """Take note of a watch. One that lists has everything in sight.
 
         One that goes on from where it stood in the store before, when this one has grown past that
         place or begins just there, is not told what it has missed, nor that it did. (One that
@@ -122,7 +122,7 @@ class ObservedStores:
             self.went_blind += 1
 
     def is_blind(self, replica: SimulatedReplica) -> bool:
-        """Tell whether a process has such a watch."""
+        """Return whether a process has such a watch."""
         return any(watched.process == replica.identity for watched in self._blind)
 
     def _of_owner(self, twin: Object) -> list[Session]:
@@ -135,7 +135,7 @@ class ObservedStores:
 
 
 def _shows(session: Session, twin: Object) -> bool:
-    """Tell whether a session's cache has a super object."""
+    """Return whether a session's cache has a super object."""
     metadata = twin["metadata"]
     place = (metadata.get("namespace", ""), metadata["name"])
     entry = session.get_super_store(twin["kind"]).get(*place)

@@ -1,4 +1,4 @@
-"""What the super cluster's admin, strangers, and kubelets with bad news do below.
+"""What the super cluster's admin, other writers and failing kubelets do.
 
 Each function is one step, as in `tenant_edits`.
 """
@@ -182,7 +182,7 @@ def end_space_below(world: MachineWorld, numbers: Sequence[int]) -> None:
 
 
 def stranger(world: MachineWorld, numbers: Sequence[int]) -> None:
-    """Somebody puts an object of their own where a twin would stand."""
+    """Someone puts an object of their own where a twin would stand."""
     tenant = tenant_of(world, numbers)
     resource = (CONFIG_MAPS, SECRETS)[numbers[3] % 2]
     twinless = [

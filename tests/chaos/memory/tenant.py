@@ -27,7 +27,7 @@ class SimulatedTenant(ChaosTenant):
     alive: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
     """Every object by its UID, as it is now."""
     lost: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
-    """What was there before a restore; empty when it is settled which store stays."""
+    """What was there before a restore. Empty when it is settled which store stays."""
     spaces: set[str] = field(default_factory=set)
     """Every namespace that it ever made."""
     before: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class SimulatedTenant(ChaosTenant):
     is_deleted: bool = False
     """Whether its VirtualCluster was deleted."""
     is_let_go: bool = False
-    """Whether the syncer said that nothing of it is in hand any more."""
+    """Whether the syncer said that nothing of it is in hand any longer."""
     is_silent: bool = False
     """Whether the syncer must have left it by now."""
 
@@ -78,7 +78,7 @@ class SimulatedTenant(ChaosTenant):
         return heard
 
     def truth(self, uid: str) -> tuple[Resource, Object] | None:
-        """Return the object of a UID that must not lose its twin; None when there is none."""
+        """Return the object of a UID that must not lose its twin. None when there is none."""
         return self.alive.get(uid) or self.before.get(uid)
 
     @property

@@ -180,7 +180,7 @@ def end_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
 
 
 def renew_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
-    """The same name again at once: somebody had forced the end of what had it."""
+    """The same name again at once: someone had forced the end of what had it."""
     tenant = tenant_of(world, numbers)
     world.remove(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), 0)
     make_pod(world, numbers)

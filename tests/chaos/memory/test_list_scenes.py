@@ -81,8 +81,8 @@ def test_lists_of_the_past_delete_nothing():
 
 
 @pytest.mark.parametrize("bump", [0, 100_000])
-def test_a_tenant_of_an_older_backup_loses_nothing_below(bump: int):
-    """REL-17: with and without a bumped revision, until somebody says that it is meant."""
+def test_a_tenant_of_an_older_backup_loses_nothing_in_the_super_cluster(bump: int):
+    """REL-17: with and without a bumped revision, until someone says that it is meant."""
     seen = SceneFacts()
     states = []
     outcome = play(

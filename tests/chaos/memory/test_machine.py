@@ -18,14 +18,14 @@ ROOT = Path(__file__).parents[3]
 SEEDS = ("--seeds", "60", "--from", "1", "--minutes", "3")
 _EACH = 200
 MANY = range(1000, 4000, _EACH)
-"""The first of two hundred seeds each, all of them eight minutes of a core for a thousand; the same
+"""The first of two hundred seeds each, all of them eight minutes of a core for a thousand. The same
 each time, so that a change is found by who made it. Others are tried by hand. A landing tries a
 part of five of these."""
 _LONGEST = ("--minutes", "10")
 """For two hundred: with less time the last ones would be tried on fast machines only."""
 _PARTS = 4
 EXPLAINED = Path(__file__).parent / "explained"
-"""Scripts that failed, cut down, and are no witness; `docs/machine.md` says what was wrong."""
+"""Scripts that failed, cut down, and are no witness. `docs/machine.md` says what was wrong."""
 
 
 def machine(*arguments: str) -> str:
@@ -48,7 +48,7 @@ def test_what_is_broken_on_purpose_is_found(first):
 
 
 @pytest.mark.parametrize("script", sorted(EXPLAINED.iterdir()), ids=lambda path: path.stem)
-def test_what_was_explained_fails_no_more(script):
+def test_what_was_explained_no_longer_fails(script):
     machine("--replay", str(script))
 
 

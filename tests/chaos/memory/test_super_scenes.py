@@ -50,7 +50,7 @@ def events(world: MachineWorld) -> list[tuple[str, str]]:
 
 
 def test_a_super_cluster_that_restarts_again_and_again_under_changes():
-    """REL-28: every 20 seconds for 20 minutes; nothing is deleted by mistake, none is lost."""
+    """REL-28: every 20 seconds for 20 minutes. Nothing is deleted by mistake, none is lost."""
     chance = random.Random(28)  # noqa: S311 - the same at each run
 
     def away(side: str, *_: Any) -> RequestFate | None:
@@ -74,7 +74,7 @@ def test_a_super_cluster_that_restarts_again_and_again_under_changes():
 
 
 def test_a_super_cluster_of_an_older_backup_has_again_what_tenants_have():
-    """REL-29: what the backup lacks is made anew, and what it still has of the past goes."""
+    """REL-29: what the backup lacks is created again, and what it still has of the past goes."""
     seen = SceneFacts()
     states = []
     outcome = play(
@@ -118,7 +118,7 @@ def test_a_super_cluster_whose_store_is_full_is_not_stormed(with_lease: bool):
 
 @pytest.mark.parametrize("every", [1.0, 5.0])
 def test_history_that_is_forgotten_every_few_seconds(every: float):
-    """REL-32: a list anew after each cut, under changes, and it ends in step."""
+    """REL-32: a list again after each cut, under changes, and it ends in step."""
 
     def forget(world: MachineWorld) -> None:
         for side in ("super", "tenant0"):
@@ -133,7 +133,7 @@ def test_history_that_is_forgotten_every_few_seconds(every: float):
 
 
 def test_a_fifth_of_all_requests_is_turned_away():
-    """REL-33: nobody asks again sooner than told, and all comes to rest while it goes on."""
+    """REL-33: no one asks again sooner than told, and all comes to rest while it goes on."""
     chance = random.Random(33)  # noqa: S311 - the same at each run
     seen = SceneFacts()
     refused: dict[tuple[str, str, bytes | None], float] = {}
@@ -190,8 +190,8 @@ def test_nine_of_ten_changes_meet_a_conflict():
 
 
 @pytest.mark.parametrize("problem", [DENIED, QUOTA], ids=["webhook", "quota"])
-def test_what_is_refused_below_is_told_and_made_when_it_may_be(problem: StatusError):
-    """REL-36, REL-43, V-10: told without super names; made soon after a change."""
+def test_a_refused_object_is_reported_and_created_once_it_is_allowed(problem: StatusError):
+    """REL-36, REL-43, V-10: told without super names. Made soon after a change."""
     seen = SceneFacts()
     outcome = play(
         (pod(), 300.0),

@@ -1,6 +1,6 @@
 """One scenario, and one thing that goes wrong in it: at each request in turn.
 
-The scenario has an object of each kind made, changed, deleted and made anew under its name, and a
+The scenario has an object of each kind made, changed, deleted and recreated under its name, and a
 namespace that goes. What must hold at each request and at rest is the machine's to judge: nothing
 is lost, doubled, left behind or deleted by mistake.
 """
@@ -125,7 +125,7 @@ STRIKES: Mapping[str, tuple[frozenset[str], Callable[..., RequestFate]]] = {
 
 
 def _played(at: RequestIndex) -> str:
-    """Play the scenario; returns what was broken, and what the tenant was told without need."""
+    """Play the scenario. Returns what was broken, and what the tenant was told without need."""
     told: list[str] = []
 
     def listen(world: MachineWorld) -> None:

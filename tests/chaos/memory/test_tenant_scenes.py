@@ -76,8 +76,8 @@ def test_a_tenant_is_away_for_ten_minutes(fate: RequestFate, seconds: float):
     assert asked(outcome, "super", "DELETE") == []
 
 
-def test_a_tenant_that_takes_29_seconds_for_an_answer_slows_down_nobody_else():
-    """REL-16: the other's pods run as fast as ever; the slow one's get there in the end."""
+def test_a_tenant_that_takes_29_seconds_for_an_answer_slows_down_no_other_tenant():
+    """REL-16: the other's pods run as fast as ever. The slow one's get there in the end."""
     seen = SceneFacts()
     outcome = play(
         *((pod(number), 0.0) for number in range(3)),
@@ -113,8 +113,8 @@ def test_a_tenant_whose_store_is_full_keeps_what_it_has():
     assert asked(outcome, "super", "DELETE") == []
 
 
-def test_a_namespace_that_hangs_keeps_its_record_below():
-    """REL-22: something in it has a finalizer; its pods go, and the super namespace stays."""
+def test_a_namespace_that_hangs_keeps_its_record_in_the_super_cluster():
+    """REL-22: something in it has a finalizer. Its pods go, and the super namespace stays."""
     seen = SceneFacts()
 
     def held(world: MachineWorld) -> None:
@@ -150,7 +150,7 @@ def test_a_namespace_that_hangs_keeps_its_record_below():
 
 
 def test_a_tenants_dead_webhook_holds_up_no_other_kind():
-    """REL-27: writes of pods fail in the tenant; a ConfigMap goes down, and statuses follow."""
+    """REL-27: writes of pods fail in the tenant. A ConfigMap goes down, and statuses follow."""
     seen = SceneFacts()
     outcome = play(
         (config_map(0), 0.0),

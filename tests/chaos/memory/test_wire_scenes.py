@@ -88,7 +88,7 @@ def _replayed(lines: Sequence[bytes]) -> list[bytes]:
 
 @pytest.mark.parametrize("order", [_doubled, _shuffled, _garbled, _replayed])
 @pytest.mark.parametrize("side", ["super", "tenant0"])
-def test_watches_that_tell_late_twice_in_disorder_or_nonsense(side: str, order: Any):
+def test_watches_that_report_late_twice_in_disorder_or_nonsense(side: str, order: Any):
     """REL-49: and all of it again and again, while things change."""
 
     def hold(world: MachineWorld) -> None:
@@ -110,7 +110,7 @@ def test_watches_that_tell_late_twice_in_disorder_or_nonsense(side: str, order: 
 
 
 def test_half_an_hour_of_slow_and_lossy_wires():
-    """REL-54: 300 ms there and back, one of fifty lost: nobody gives up the Lease for that."""
+    """REL-54: 300 ms there and back, one of fifty lost: no one gives up the Lease for that."""
     chance = random.Random(54)  # noqa: S311 - the same at each run
 
     def rule(*_: Any) -> RequestFate | None:

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from tests.chaos.memory.world import MachineWorld
 
 SECONDS = 600
-"""How long a pod asks a token to be good for; it is renewed at half of that."""
+"""How long a pod asks a token to be good for. It is renewed at half of that."""
 VOLUME = "token"
 _LATE_SECONDS = 60.0
 _PREFIX = "vc-token-"
 
 
 def volume(audience: str) -> Object:
-    """Return the volume of a pod that wants a token; without an audience it is of the tenant's API.
+    """Return the volume of a pod that wants a token. Without an audience it is of the tenant's API.
 
-    Those are good for two hours, and shared; one with an audience is the pod's own.
+    Those are good for two hours, and shared. One with an audience is the pod's own.
     """
     asked = {"path": "token", "expirationSeconds": SECONDS}
     source = {"serviceAccountToken": {**asked, **({"audience": audience} if audience else {})}}
@@ -64,7 +64,7 @@ def problems(world: MachineWorld, tenant: SimulatedTenant, secret: Object) -> li
 
 
 def _asks(pod: Object, secret: Object) -> bool:
-    """Tell whether a tenant's pod asks for a token, be it finished or not."""
+    """Return whether a tenant's pod asks for a token, be it finished or not."""
     return (
         pod["kind"] == PODS.kind
         and pod["metadata"]["namespace"] == secret["annotations"][wellknown.NAMESPACE]

@@ -31,7 +31,7 @@ def problems(world: MachineWorld, tenant: SimulatedTenant, pod: Object, twin: Ob
         return [f"{name} is not there"]
     found = stored.decode()
     if ownership.read_owner(found["metadata"]) is None or not is_labelled(found["metadata"]):
-        return []  # somebody else's, or out of sight
+        return []  # another owner's, or out of sight
     data = found.get("data") or {}
     hosts = {key: value for key, value in data.items() if key.endswith("_SERVICE_HOST")}
     wanted = _hosts(tenant, pod["metadata"]["namespace"])

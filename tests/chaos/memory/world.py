@@ -1,7 +1,7 @@
-"""A super cluster, tenants, and everybody but the syncer who lives there.
+"""A super cluster, tenants, and everyone but the syncer who lives there.
 
 Owns the clusters, the controllers that end namespaces and put things into new ones, kubelets, and
-what a tenant's store was before it was restored. All of it is played in virtual time; a step of a
+what a tenant's store was before it was restored. All of it is played in virtual time. A step of a
 script does something to it. Must not know the syncer beyond its processes.
 """
 
@@ -143,12 +143,12 @@ class MachineWorld:
     def make(
         self, cluster: MemoryCluster, resource: Resource, space: str, body: Object
     ) -> StoredObject:
-        """Make an object with a cluster admin's hand; raises RefusedError."""
+        """Make an object with a cluster admin's hand. Raises RefusedError."""
         copied = json.loads(json.dumps(body))
         return verbs.create(cluster, cluster.of(resource), space, copied, "admin")
 
     def change(self, collection: Collection, space: str, name: str, change: Any) -> bool:
-        """Change an object in place; tells whether that could be."""
+        """Change an object in place. Tells whether that could be."""
         stored = collection.get(space, name)
         if stored is None:
             return False
@@ -161,7 +161,7 @@ class MachineWorld:
     def remove(
         self, collection: Collection, space: str, name: str, grace: int | None = None
     ) -> bool:
-        """Delete an object; tells whether that could be."""
+        """Delete an object. Tells whether that could be."""
         stored = collection.get(space, name)
         if stored is None:
             return False
@@ -186,7 +186,7 @@ class MachineWorld:
         return self.below if side == SUPER else self.tenants[int(side[6:])].cluster
 
     def settled(self, tenant: SimulatedTenant, state: ClusterState) -> bool:
-        """Tell whether the brake has counted everything that a restore would lose.
+        """Return whether the store guard has counted everything that a restore would lose.
 
         It counts a while after a write. A restore within that while, to a moment before the write,
         is the known limit of its promise (`syncer.safety.store_guard`).
@@ -235,7 +235,7 @@ class MachineWorld:
         ]
 
     def is_confirming(self, tenant: SimulatedTenant) -> bool:
-        """Tell whether a person's word about a store waits to be taken."""
+        """Return whether a person's word about a store waits to be taken."""
         stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
         return stored is not None and wellknown.CONFIRM_DELETES.encode() in stored.body
 
@@ -286,7 +286,7 @@ class MachineWorld:
         self.change(collection, "default", tenant.tenant.name, confirmed)
 
     def holds(self, tenant: SimulatedTenant) -> bool:
-        """Tell whether the VirtualCluster says that deletes are held."""
+        """Return whether the VirtualCluster says that deletes are held."""
         stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
         status = stored.decode().get("status", {}) if stored is not None else {}
         return any(

@@ -3,9 +3,9 @@
     kill | restart | proxy | restore | away | clock | lease | follow | target
 
 Prints each turn and, at the end, what was tried, failed and skipped, the seeds, and the machine.
-A seed and a turn's number make the same script again (`--first NUMBER --count 1`); in which order
+A seed and a turn's number make the same script again (`--first NUMBER --count 1`). In which order
 real servers then do things is theirs. `--mutant NAME` breaks the syncer on purpose, in a way of
-`tests.chaos.processes.broken`; a drill that does not find it proves nothing.
+`tests.chaos.processes.broken`. A drill that does not find it proves nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`python -m tests.chaos.processes.broken MUTANT ...`: the syncer, broken on purpose in one way.
+"""`python -m tests.chaos.processes.broken MUTANT ...`: the syncer with one planted fault.
 
-The ways are those of `tests.chaos.mutants` and a few that only a process of its own
-can be broken in; what follows are the syncer's own options. A drill that does not find it proves
+The faults are those of `tests.chaos.mutants`, and a few that need a process of their own. The
+syncer's own options follow the name of the fault. A drill that does not find the fault proves
 nothing.
 """
 
@@ -19,24 +19,24 @@ from tests.chaos import mutants
 
 
 def no_fence() -> None:
-    """Whoever had the Lease writes until somebody stops it."""
+    """A replica that has lost the Lease continues to write."""
     setattr(LeaderElector, "check_fence", lambda _: None)  # noqa: B010 - in place of a method
 
 
-def leases_by_the_wall_clock() -> None:
-    """Who holds a Lease, and for how long, is told by a clock that people set."""
+def leases_use_the_wall_clock() -> None:
+    """The age of a Lease is measured with a clock that people set."""
     defaults = LeaderElector.__init__.__kwdefaults__ or {}
     defaults["clock"] = time.time
     leader_election.LeaseObserver.__init__.__defaults__ = (time.time,)
 
 
-OWN = {each.__name__: each for each in (no_fence, leases_by_the_wall_clock)}
+OWN = {each.__name__: each for each in (no_fence, leases_use_the_wall_clock)}
 NAMES = (*mutants.MUTANTS, *OWN)
 
 
 @contextlib.contextmanager
 def broken(name: str) -> Iterator[None]:
-    """Run the syncer broken in one way for the length of a block, at least."""
+    """Run the syncer with one planted fault, at least for the length of a block."""
     if name in OWN:
         OWN[name]()
         yield

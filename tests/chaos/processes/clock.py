@@ -1,7 +1,7 @@
 """The wall clock of the syncer's processes, set to whatever a drill says.
 
 Owns the small library that stands between them and libc, compiled on the spot. What is monotonic
-goes on as it was, and nobody else's clock changes.
+goes on as it was, and no one else's clock changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ClockOffset:
     """How far ahead the processes are that were started with `env`."""
 
     def __init__(self, folder: Path) -> None:
-        """Compile the library; raises MissingCompilerError."""
+        """Compile the library. Raises MissingCompilerError."""
         self._file = folder / "clock-ahead"
         self._library = folder / "clock.so"
         folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ class ClockOffset:
         return {"LD_PRELOAD": str(self._library), "CLOCK_AHEAD": str(self._file)}
 
     def set(self, ahead: float) -> None:
-        """Have it this many seconds ahead of everybody else's, or behind."""
+        """Have it this many seconds ahead of everyone else's, or behind."""
         if not self._file.exists():
             self._file.write_bytes(struct.pack("d", ahead))
             return

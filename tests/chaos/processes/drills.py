@@ -1,6 +1,6 @@
 """The drills: in which way the syncer, a server, a store, a clock or the network breaks.
 
-Each is a function that does one turn of it under churn, and returns when the fault is over; what
+Each is a function that does one turn of it under churn, and returns when the fault is over. What
 must hold then is looked at by its caller. What is chosen in a turn comes of its seed.
 """
 
@@ -66,7 +66,7 @@ async def kill(turn: DrillTurn) -> None:
 
 
 async def _has_lease(turn: DrillTurn, slot: SyncerSlot, since: datetime) -> bool:
-    """Tell whether the slot's process has it, and not one before it in the same pod."""
+    """Return whether the slot's process has it, and not one before it in the same pod."""
     is_held = slot.replica is not None and await turn.stage.holder() == slot.replica.name
     return is_held and await turn.stage.renewed_at() >= since
 
@@ -100,7 +100,7 @@ _STOPS: Mapping[str, Callable[[LocalControlPlane], Awaitable[None]]] = {
 
 
 async def proxy(turn: DrillTurn) -> None:
-    """A script of faults; a few of the watches that fell silent stay so at its end."""
+    """A script of faults. A few of the watches that fell silent stay so at its end."""
     stage = turn.stage
     seed = turn.chance.getrandbits(31)
     before = stage.script.befallen.total()
@@ -113,7 +113,7 @@ async def proxy(turn: DrillTurn) -> None:
 
 
 async def away(turn: DrillTurn) -> None:
-    """A tenant's API server dead or frozen for long; others go on, its objects stay below."""
+    """A tenant's API server dead or frozen for long. Others go on, its objects stay below."""
     stage, chance = turn.stage, turn.chance
     tenant, is_frozen = chance.choice(stage.tenants), chance.random() < 0.5
     turn.told = f"{tenant.side}: {'frozen' if is_frozen else 'killed'} for {turn.seconds:.0f} s"
@@ -206,7 +206,7 @@ def _audits(stage: DrillStage, pair: tuple[SyncerProcess, SyncerProcess]) -> Rep
 
 
 class ClockDrill:
-    """The wall clock of the syncer jumps; it goes on as if nothing had been."""
+    """The wall clock of the syncer jumps. It goes on as if nothing had been."""
 
     def __init__(self, clock: ClockOffset) -> None:
         self._clock = clock

@@ -40,7 +40,7 @@ class RequestFault(NamedTuple):
 
 
 def is_list(request: ProxiedRequest) -> bool:
-    """Tell whether a request reads a collection."""
+    """Return whether a request reads a collection."""
     parts = request.path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:
@@ -49,12 +49,12 @@ def is_list(request: ProxiedRequest) -> bool:
 
 
 def is_write(request: ProxiedRequest) -> bool:
-    """Tell whether a request changes something."""
+    """Return whether a request changes something."""
     return request.method in WRITES
 
 
 def is_any(request: ProxiedRequest) -> bool:
-    """Tell whether a request is about objects."""
+    """Return whether a request is about objects."""
     return request.path.startswith("/api")
 
 
@@ -91,7 +91,7 @@ async def unanswered(exchange: ProxiedExchange) -> None:
 
 
 async def late(exchange: ProxiedExchange) -> None:
-    """The client sees the connection break; the request arrives when nobody waits for it."""
+    """The client sees the connection break. The request arrives when no one waits for it."""
     exchange.cut()
     with exchange.under_way():
         await asyncio.sleep(exchange.seconds)
@@ -107,7 +107,7 @@ async def reset(exchange: ProxiedExchange) -> None:
 
 
 async def garbled(exchange: ProxiedExchange) -> None:
-    """The answer is no JSON any more, although HTTP sees nothing wrong with it."""
+    """The answer is no JSON any longer, although HTTP sees nothing wrong with it."""
     if exchange.request.is_watch:
         await exchange.through(partial(lines.garbled, at=exchange.chance.randrange(1, 6)))
         return
@@ -117,7 +117,7 @@ async def garbled(exchange: ProxiedExchange) -> None:
 
 
 async def stall(exchange: ProxiedExchange) -> None:
-    """Nobody answers, and nobody hangs up; a watch falls silent after a while."""
+    """No one answers, and no one hangs up. A watch falls silent after a while."""
     if exchange.request.is_watch:
         await exchange.through(partial(lines.swallowed, after=exchange.chance.randrange(6)))
     else:
@@ -153,7 +153,7 @@ async def expired(exchange: ProxiedExchange) -> None:
 
 
 async def pages(exchange: ProxiedExchange) -> None:
-    """After each page there is another one; whoever wants a streamed list has to take pages."""
+    """After each page there is another one. A client that wants a streamed list must take pages."""
     request = exchange.request
     if request.query.get("sendInitialEvents"):
         await exchange.refuse(400, "BadRequest")
@@ -188,7 +188,7 @@ async def rollback(exchange: ProxiedExchange) -> None:
 
 
 def _with_metadata(reply: ProxiedResponse, told: Mapping[str, str]) -> ProxiedResponse:
-    """Return an answer whose metadata say something else; one that is no object stays."""
+    """Return an answer whose metadata say something else. One that is no object stays."""
     body = json.loads(reply.body)
     if reply.head.status != 200 or "metadata" not in body:
         return reply
@@ -232,7 +232,7 @@ class FaultScript:
         self.armed: list[ArmedFault] = []
         self.befallen: Counter[str] = Counter()
         self.healed = asyncio.Event()
-        """Set while there are no faults; whoever is silent then hangs up."""
+        """Set while there are no faults. The one that is silent then hangs up."""
         self.hasty: list[str] = []
         """Requests that came again before the time that they were told."""
         self.under_way = 0
@@ -258,7 +258,7 @@ class FaultScript:
         return RequestFault(struck.kind, struck.seconds, FAULTS[struck.kind][1])
 
     def heal(self) -> None:
-        """Have no faults any more."""
+        """Have no faults any longer."""
         self.armed.clear()
         self.healed.set()
 

@@ -1,4 +1,4 @@
-"""Everything that happens to one kind on one server, told to somebody; its own list and watch.
+"""Everything that happens to one kind on one server, told to someone. Its own list and watch.
 
 Owns what is there by UID. What vanished while the watch was broken is told as a deletion, too.
 Asks the server with the product's client, but keeps nothing in the product's caches.

@@ -30,12 +30,12 @@ class ProxiedRequest(NamedTuple):
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameters; the last of each name counts."""
+        """The parameters. The last of each name counts."""
         return {key: found[-1] for key, found in parse_qs(urlsplit(self.target).query).items()}
 
     @property
     def is_watch(self) -> bool:
-        """Whether its answer comes for as long as somebody listens."""
+        """Whether its answer comes for as long as someone listens."""
         return self.query.get("watch", "") in ("1", "true")
 
     def encoded(self) -> bytes:
@@ -92,7 +92,7 @@ LAST = b"0\r\n\r\n"
 
 
 async def read_request(reader: asyncio.StreamReader) -> ProxiedRequest:
-    """Read one request; raises IncompleteReadError when there is none any more."""
+    """Read one request. Raises IncompleteReadError when there is none any longer."""
     first, headers = await _head(reader)
     method, target, _ = first.split(" ")
     length = next((int(value) for key, value in headers if key.lower() == "content-length"), 0)

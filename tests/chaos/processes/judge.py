@@ -1,9 +1,9 @@
 """Every delete below, judged: as it is seen to happen, and as the audit log says it was sent.
 
-Owns what is known of super objects: whose each of them is, and which are nobody's. Nobody in a
-drill deletes below but the syncer and, of pods that are on their way out, the kubelet; so whatever
+Owns what is known of super objects: whose each of them is, and which are no tenant's. No one in a
+drill deletes below but the syncer and, of pods that are on their way out, the kubelet. So whatever
 vanishes there was the syncer's doing. Judges by the tenants' ledgers alone. Hazard: configuration
-that no pod needs any more goes below although its tenant keeps it; only what a running pod needs
+that no pod needs any longer goes below although its tenant keeps it. Only what a running pod needs
 must stay.
 """
 
@@ -37,9 +37,9 @@ class DrillChecker:
         self.unjudged = 0
         """Those of objects that came and went between two looks."""
         self.bystanders: dict[str, str] = {}
-        """What is nobody's, by UID: its version."""
+        """What is no tenant's, by UID: its version."""
         self._owners: dict[str, tuple[Resource, TwinOwner, bool]] = {}
-        """Of each super object ever seen, by UID; and whether it is a token, which we made."""
+        """Of each super object ever seen, by UID. And whether it is a token, which we made."""
         self._ended: set[str] = set()
         self._pods: dict[str, tuple[int, Object]] = {}
         """Super pods, each with the version at which it was first seen."""
@@ -140,7 +140,7 @@ class DrillChecker:
         if event["verb"] not in ("delete", "deletecollection") or resource is None:
             return
         if "requestObject" not in event and event["responseStatus"]["code"] >= 400:
-            return  # turned away before anybody read what it says
+            return  # turned away before anyone read what it says
         self.deletes += 1
         place = f"{resource.kind} {at.get('namespace', '')}/{at.get('name', '')}"
         told = ((event.get("requestObject") or {}).get("preconditions") or {}).get("uid", "")
@@ -164,7 +164,7 @@ class DrillChecker:
 
 
 class AuditLogTail:
-    """The end of an audit log, line by line; a server that was killed may have left half a one."""
+    """The end of an audit log, line by line. A server that was killed may have left half a one."""
 
     def __init__(self, log: Path, user: str) -> None:
         self._log, self._user = log, user

@@ -1,7 +1,7 @@
 """Scheduler and kubelets of the super cluster in one: pods get a node, are Ready, and end.
 
-Binds what has no node, reports what is not Ready, and removes what is on its way out; nothing else
-is ever deleted below by anybody but the syncer. `tests.support.memapi.kubelet` does the same in
+Binds what has no node, reports what is not Ready, and removes what is on its way out. Nothing else
+is ever deleted below by anyone but the syncer. `tests.support.memapi.kubelet` does the same in
 memory.
 """
 

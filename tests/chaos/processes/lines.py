@@ -1,6 +1,6 @@
 """What becomes of the lines of one watch: each function is told of one and says what goes on.
 
-Owns the faults of open watches; which watch has which, `faults` says.
+Owns the faults of open watches. Which watch has which, `faults` says.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def garbled(relay: WatchRelay, line: bytes, *, at: int) -> None:
 
 
 async def swallowed(relay: WatchRelay, line: bytes, *, after: int) -> None:
-    """After some nothing comes any more, and nobody is told."""
+    """After some nothing comes any longer, and no one is told."""
     relay.is_silent |= relay.lines > after
     await relay.say(line)
 

@@ -1,6 +1,6 @@
 """A target that dies under load: what pods elsewhere feel of it, and what its return undoes.
 
-Owns the second cluster and its tenant, whose pods run in both; `rest` knows one cluster, so this
+Owns the second cluster and its tenant, whose pods run in both. `rest` knows one cluster, so this
 tenant is out of its sight, and judged here. Hazard: a load needs the same machine as what it
 measures, so only what is felt before, meanwhile and after in one turn is compared.
 """
@@ -27,8 +27,8 @@ from tests.chaos.processes.judge import AuditLogTail
 from tests.chaos.processes.kubelet import DrillKubelet
 from tests.chaos.processes.sides import DrillTenant
 from tests.chaos.processes.tasks import ended
-from tests.integration.syncer.far import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.objects import pod
+from tests.integration.syncer.target_world import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.world import SYNCER
 from tests.support.doubles import ObservedDoubles, observe
 from tests.support.grants import grant_target
@@ -50,11 +50,11 @@ LIFE_SECONDS = 3.0
 FELT_SECONDS = 20.0
 """Of load before, and after."""
 STAYING, LEAVING, COMING = 12, 4, 4
-"""Pods that run there all the time; that are deleted while it is away; and made then."""
+"""Pods that run there all the time. That are deleted while it is away. And made then."""
 NOTICED_SECONDS = 45.0
 """From the kill until its node is not ready, which is said 40 s after its last answer."""
 ROUNDS = 20
-"""Looks at both clusters that a turn has at least, or nobody can say that no pod was in both."""
+"""Looks at both clusters that a turn has at least, or no one can say that no pod was in both."""
 _SPACE = "default"
 
 
@@ -62,17 +62,17 @@ _SPACE = "default"
 class OutageTarget:
     """The target, and the tenant that is granted it beside home."""
 
-    far: TargetWorld
+    target_world: TargetWorld
     tenant: DrillTenant
     owners: dict[str, str] = field(default_factory=dict)
     """By UID of each twin ever seen there: the UID that it records."""
 
     def __post_init__(self) -> None:
         """Judge what the syncer deletes there from the beginning."""
-        self._audit = AuditLogTail(self.far.plane.audit_log, SYNCER)
+        self._audit = AuditLogTail(self.target_world.plane.audit_log, SYNCER)
 
     @property
-    def below(self) -> str:
+    def super_space(self) -> str:
         """Where the tenant's pods are, in both clusters."""
         return self.tenant.below(_SPACE)
 
@@ -83,25 +83,25 @@ class OutageTarget:
         self.owners[body["metadata"]["uid"]] = owner
 
     def wrong_deletes(self) -> list[Violation]:
-        """Return what the syncer deleted there, or tried to, that nobody had asked for."""
+        """Return what the syncer deleted there, or tried to, that no one had asked for."""
         found = []
         for event in self._audit.writes():
             if event["verb"] != "delete" or event["objectRef"]["resource"] != PODS.plural:
                 continue
             told = ((event.get("requestObject") or {}).get("preconditions") or {}).get("uid", "")
             if self.owners.get(told, told) not in self.tenant.asked:
-                title = f"Pod {event['objectRef']['name']} in {self.far.name}"
+                title = f"Pod {event['objectRef']['name']} in {self.target_world.name}"
                 found.append(Violation("wrong delete", f"{title}: nobody asked for it"))
         return found
 
-    async def there(self) -> dict[str, str]:
+    async def list_twin_uids(self) -> dict[str, str]:
         """Return the UIDs of the twins in the target, by name."""
-        found = await self.far.there.list(PODS, namespace=self.below)
+        found = await self.target_world.target_client.list(PODS, namespace=self.super_space)
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found["items"] or ()}
 
 
 async def join(stage: DrillStage, stack: AsyncExitStack) -> OutageTarget:
-    """Start a target and grant it to the last tenant; its load is nobody else's from here on."""
+    """Start a target and grant it to the last tenant. Its load is no one else's from here on."""
     tenant = stage.tenants.pop()
     plane = plane_of(stage.folder / "target")
     stack.push_async_callback(plane.stop)
@@ -109,14 +109,18 @@ async def join(stage: DrillStage, stack: AsyncExitStack) -> OutageTarget:
     there = await stack.enter_async_context(Client(plane.endpoint))
     await grant_target(there, SYNCER)
     await has_node(there)
-    world = SimpleNamespace(below=stage.below, above=tenant.client, tenant=tenant.tenant)
-    far = TargetWorld(world=cast(Any, world), plane=plane, there=there, name="c2")
-    found = OutageTarget(far=far, tenant=tenant)
+    world = SimpleNamespace(
+        super_client=stage.below, tenant_client=tenant.client, tenant=tenant.tenant
+    )
+    target_world = TargetWorld(world=cast(Any, world), plane=plane, target_client=there, name="c2")
+    found = OutageTarget(target_world=target_world, tenant=tenant)
     background = await stack.enter_async_context(ended())
     background.create_task(DrillKubelet(there, (NODE,)).run())
     background.create_task(KindWatch(there, PODS, found.heard).run())
     # So much that nothing goes there unasked.
-    await far.granted({"name": "home", "weight": 1000}, {"name": far.name, "weight": 1})
+    await target_world.granted(
+        {"name": "home", "weight": 1000}, {"name": target_world.name, "weight": 1}
+    )
     return found
 
 
@@ -149,7 +153,7 @@ class OutageLoad:
             self._ready.setdefault(body["metadata"]["uid"], now)
 
     async def felt(self, turn: DrillTurn, seconds: float) -> list[float]:
-        """Return how many milliseconds each pod took; all end a moment later."""
+        """Return how many milliseconds each pod took. All end a moment later."""
         tasks: list[asyncio.Task[float | None]] = []
         async with asyncio.TaskGroup() as group:
             for number in range(int(seconds * RATE)):
@@ -175,21 +179,21 @@ class OutageLoad:
 
 
 def is_ready(body: Object) -> bool:
-    """Tell whether a pod says that it is Ready."""
+    """Return whether a pod says that it is Ready."""
     found = (body.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
 
 
 async def target(turn: DrillTurn) -> None:
-    """The API server of a target is killed under load, and comes back; home hardly feels it."""
-    outpost = turn.stage.outpost
-    assert outpost is not None
-    load, seen = OutageLoad([outpost.tenant, *turn.stage.tenants]), ObservedDoubles()
-    clients = turn.stage.below, outpost.far.there
-    watching = asyncio.create_task(observe(clients, outpost.below, seen))
+    """The API server of a target is killed under load, and comes back. Home hardly feels it."""
+    outage_target = turn.stage.outage_target
+    assert outage_target is not None
+    load, seen = OutageLoad([outage_target.tenant, *turn.stage.tenants]), ObservedDoubles()
+    clients = turn.stage.below, outage_target.target_world.target_client
+    watching = asyncio.create_task(observe(clients, outage_target.super_space, seen))
     try:
         async with load.watched():
-            await _die_and_return(turn, outpost, load)
+            await _die_and_return(turn, outage_target, load)
     finally:
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -199,11 +203,11 @@ async def target(turn: DrillTurn) -> None:
     ]
     if seen.rounds < ROUNDS:
         turn.findings.append(Violation("unseen", f"both were looked at {seen.rounds} times only"))
-    turn.findings += outpost.wrong_deletes()
+    turn.findings += outage_target.wrong_deletes()
 
 
-async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLoad) -> None:
-    tenant, far = outpost.tenant, outpost.far
+async def _die_and_return(turn: DrillTurn, outage_target: OutageTarget, load: OutageLoad) -> None:
+    tenant, target_world = outage_target.tenant, outage_target.target_world
     staying, leaving, coming = (
         [f"{word}-{turn.number}-{number}" for number in range(count)]
         for word, count in (("stays", STAYING), ("leaves", LEAVING), ("comes", COMING))
@@ -212,28 +216,28 @@ async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLo
         await tenant.client.create(PODS, pod(name, nodeSelector=THERE), namespace=_SPACE)
     if not await turn.until(lambda: _are_ready(tenant, (*staying, *leaving)), "they run there"):
         return
-    twins = await outpost.there()
+    twins = await outage_target.list_twin_uids()
     before = await load.felt(turn, FELT_SECONDS)
 
     loop = asyncio.get_running_loop()
     killed = loop.time()
-    far.plane.kill_apiserver()
+    target_world.plane.kill_apiserver()
     async with asyncio.TaskGroup() as group:
-        touching = group.create_task(_touched(turn, outpost, leaving, coming, killed))
+        touching = group.create_task(_touched(turn, outage_target, leaving, coming, killed))
         meanwhile = await load.felt(turn, turn.seconds)
-    await far.plane.start()
+    await target_world.plane.start()
 
     back = loop.time()
     await turn.until(
-        lambda: _is_in_step(outpost, staying, leaving, coming),
+        lambda: _is_in_step(outage_target, staying, leaving, coming),
         "in step again",
         turn.stage.calm_seconds,
     )
     took = loop.time() - back
     after = await load.felt(turn, FELT_SECONDS)
-    now = await outpost.there()
+    now = await outage_target.list_twin_uids()
     turn.findings += [
-        Violation("double run", f"{name} in {far.name} was made anew")
+        Violation("double run", f"{name} in {target_world.name} was made anew")
         for name in staying
         if now.get(name) != twins[name]
     ]
@@ -241,7 +245,7 @@ async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLo
         await tenant.delete(PODS, _SPACE, name)
 
     async def is_empty() -> bool:
-        return not await outpost.there()
+        return not await outage_target.list_twin_uids()
 
     await turn.until(is_empty, "all have ended there")
     p99 = [_get_p99(each) for each in (before, meanwhile, after)]
@@ -249,7 +253,7 @@ async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLo
     turn.findings += slower(turn.ratio, p99)
     noticed = touching.result()
     turn.told = (
-        f"{far.name} away for {turn.seconds:.0f} s: elsewhere p99 {p99[0]:.0f} ms before,"
+        f"{target_world.name} away for {turn.seconds:.0f} s: elsewhere p99 {p99[0]:.0f} ms before,"
         f" {p99[1]:.0f} meanwhile ({turn.ratio:.2f}), {p99[2]:.0f} after, of"
         f" {len(before)}, {len(meanwhile)} and {len(after)} pods; "
         + ("" if noticed is None else f"its node not ready {noticed:.1f} s after the kill; ")
@@ -269,7 +273,7 @@ def _get_p99(values: Sequence[float]) -> float:
 
 
 def slower(found: float, p99: Sequence[float]) -> list[Violation]:
-    """Return that others felt it, if they did; what was not measured is none of the goal."""
+    """Return that others felt it, if they did. What was not measured is none of the goal."""
     if found <= GOAL:
         return []
     before, meanwhile, after = p99
@@ -279,7 +283,7 @@ def slower(found: float, p99: Sequence[float]) -> list[Violation]:
 
 async def _touched(
     turn: DrillTurn,
-    outpost: OutageTarget,
+    outage_target: OutageTarget,
     leaving: Sequence[str],
     coming: Sequence[str],
     killed: float,
@@ -288,7 +292,7 @@ async def _touched(
 
     Returns how long after the kill that was, None when the outage is too short to see it.
     """
-    tenant = outpost.tenant
+    tenant = outage_target.tenant
     await asyncio.sleep(min(2.0, turn.seconds / 4))
     for name in leaving:
         await tenant.delete(PODS, _SPACE, name)
@@ -296,13 +300,13 @@ async def _touched(
         await tenant.client.create(PODS, pod(name, nodeSelector=THERE), namespace=_SPACE)
 
     async def is_said() -> bool:
-        return not is_ready(await tenant.client.get(NODES, outpost.far.node))
+        return not is_ready(await tenant.client.get(NODES, outage_target.target_world.node))
 
     if turn.seconds < NOTICED_SECONDS:
         return None
     loop = asyncio.get_running_loop()
     left = killed + NOTICED_SECONDS - loop.time()
-    if not await turn.until(is_said, f"{outpost.far.node} is not ready", left):
+    if not await turn.until(is_said, f"{outage_target.target_world.node} is not ready", left):
         return None
     return loop.time() - killed
 
@@ -314,13 +318,18 @@ async def _are_ready(tenant: DrillTenant, names: Sequence[str]) -> bool:
 
 
 async def _is_in_step(
-    outpost: OutageTarget, staying: Sequence[str], leaving: Sequence[str], coming: Sequence[str]
+    outage_target: OutageTarget,
+    staying: Sequence[str],
+    leaving: Sequence[str],
+    coming: Sequence[str],
 ) -> bool:
-    """Tell whether what was deleted is gone, what was made runs, and the node is ready."""
+    """Return whether what was deleted is gone, what was made runs, and the node is ready."""
     try:
-        there = set(await outpost.there())
-        node = await outpost.tenant.client.get(NODES, outpost.far.node)
+        there = set(await outage_target.list_twin_uids())
+        node = await outage_target.tenant.client.get(NODES, outage_target.target_world.node)
     except (NotFound, KubeError):
         return False
     is_there = {*staying, *coming} <= there and not there & set(leaving)
-    return is_there and is_ready(node) and await _are_ready(outpost.tenant, (*staying, *coming))
+    return (
+        is_there and is_ready(node) and await _are_ready(outage_target.tenant, (*staying, *coming))
+    )

@@ -1,6 +1,6 @@
 """The syncer's processes, each started again when it ends, as a kubelet does.
 
-Owns which of them runs, and why those ended that nobody killed. Each process is a replica with the
+Owns which of them runs, and why those ended that no one killed. Each process is a replica with the
 name of its pod, so that audit logs tell pods apart.
 """
 
@@ -39,7 +39,7 @@ class SyncerSlot:
         self.is_wanted = False
 
     def start(self, *, is_same_pod: bool = False) -> None:
-        """Start a process and see to it that one runs; in the pod of the one before, or another."""
+        """Start a process and see to it that one runs. In the pod of the one before, or another."""
         self.is_wanted = True
         self.starts += not is_same_pod
         module: Sequence[str] = (

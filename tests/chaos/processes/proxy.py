@@ -1,7 +1,7 @@
-"""A man in the middle, between the syncer and one API server: TLS ends here and begins anew.
+"""A man in the middle, between the syncer and one API server: TLS ends here and begins again.
 
 Owns the connections and what one fault can do to one exchange. Listens on loopback only, with an
-authority of its own, which stands in the kubeconfig that it hands out; speaks upstream as the very
+authority of its own, which stands in the kubeconfig that it hands out. Speaks upstream as the very
 user of that kubeconfig. Must not choose faults: `faults` does. Hazard: what a real API server never
 does comes of faults only, so without one every byte of a body goes on as it came.
 """
@@ -54,7 +54,7 @@ class ProxiedExchange:
         return self._proxy.script.chance
 
     async def forward(self, request: ProxiedRequest | None = None) -> ProxiedResponse:
-        """Have the server answer, as a whole; `request` in place of the one that came."""
+        """Have the server answer, as a whole. `request` in place of the one that came."""
         reader = await self._client.asked(request or self.request)
         head = await http.read_head(reader)
         return ProxiedResponse(head, await http.read_body(reader, head))
@@ -109,7 +109,7 @@ class ProxiedExchange:
         await self.pass_on(http.reply(code, json.dumps(status).encode(), told))
 
     async def through(self, treat: RelayFunction | None = None) -> None:
-        """Do what happens where nobody stands in the middle; `treat` is for a watch's lines."""
+        """Do what happens where no one stands in the middle. `treat` is for a watch's lines."""
         reader = await self._client.asked(self.request)
         head = await http.read_head(reader)
         if not self.request.is_watch or head.status != 200:
@@ -164,7 +164,7 @@ class ProxiedConnection:
         self._server: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def asked(self, request: ProxiedRequest) -> asyncio.StreamReader:
-        """Send a request on; return what its answer is read from."""
+        """Send a request on. Return what its answer is read from."""
         if self._server is not None and self._server[0].at_eof():
             self.close_upstream()
         if self._server is None:
@@ -206,7 +206,7 @@ class FaultProxy:
     """Stands before one API server. Use as `async with`."""
 
     def __init__(self, side: str, endpoint: Endpoint, script: FaultScript) -> None:
-        """Make nothing but an authority; `side` is what scripts call the server."""
+        """Make nothing but an authority. `side` is what scripts call the server."""
         self.side = side
         self.script = script
         self.requests = 0

@@ -1,7 +1,7 @@
-"""One watch on its way to its client; whoever holds it may cut it, hold it up or garble it.
+"""One watch on its way to its client. The one that holds it may cut it, hold it up or garble it.
 
 Owns what becomes of the lines of an open watch. Must not know why. Hazard: a line goes on as a
-whole, or what is held and put into another order would be no lines any more.
+whole, or what is held and put into another order would be no lines any longer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class WatchRelay:
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.is_open = True
         self.is_silent = False
-        """Whether nothing is passed on any more, and nobody is told."""
+        """Whether nothing is passed on any longer, and no one is told."""
         self.lines = 0
         """How many came."""
         self.treat: RelayFunction | None = None

@@ -20,7 +20,7 @@ from tests.chaos.processes.sides import SYNCED, DrillTenant
 
 ClusterContents = Mapping[Resource, Sequence[Object]]
 FOREIGN = "taken"
-"""Name of a tenant's Service that a stranger has below: it never gets a twin."""
+"""Name of a tenant's Service of a foreign object in the super cluster. It never gets a twin."""
 
 
 async def contents(client: Client) -> ClusterContents:

@@ -1,6 +1,6 @@
 """The drill of a tenant's store that comes back from a backup, with its revision bumped or not.
 
-Owns what the ledger has to say of a store that is another one: what the backup lacks nobody has
+Owns what the ledger has to say of a store that is another one: what the backup lacks no one has
 deleted, until a person says that the backup stays or the old store returns.
 """
 
@@ -21,7 +21,7 @@ _LONG = 120.0
 
 
 async def restore(turn: DrillTurn) -> None:
-    """A backup is restored, nothing is deleted, and then somebody decides which store stays."""
+    """A backup is restored, nothing is deleted, and then someone decides which store stays."""
     stage, chance = turn.stage, turn.chance
     tenant = chance.choice(stage.tenants)
     bump = turn.number % 2 == 0  # of two that follow each other one
@@ -68,7 +68,7 @@ async def restore(turn: DrillTurn) -> None:
         tenant.asked = dict.fromkeys(made, time()) | asked
         await tenant.plane.restart_on_store(old)
     await turn.until(lambda: stage.says(tenant, held, "False"), "deletes are released", _LONG)
-    await asyncio.sleep(1.0)  # whoever watches has seen the store that stays
+    await asyncio.sleep(1.0)  # the one that watches has seen the store that stays
     tenant.is_judged = True
 
 
@@ -78,7 +78,7 @@ async def _alive(tenant: DrillTenant) -> set[str]:
 
 
 async def _is_counted(turn: DrillTurn, tenant: DrillTenant) -> bool:
-    """Tell whether the brake has counted everything that the restore will lose.
+    """Return whether the store guard has counted everything that the restore will lose.
 
     It counts a while after a write. A restore within that while, to a moment before the write, is
     the known limit of its promise (`syncer.safety.store_guard`).

@@ -48,7 +48,7 @@ class DrillReport:
     hand_overs: list[float] = field(default_factory=list)
     """Seconds each, in the order of the turns."""
     ratios: list[float] = field(default_factory=list)
-    """Of p99 elsewhere, with a target away to the less of before and after; by turn."""
+    """Of p99 elsewhere, with a target away to the less of before and after. By turn."""
 
     def __str__(self) -> str:
         """Return it as the program prints it."""
@@ -88,7 +88,7 @@ class DrillReport:
 async def run(
     name: str, options: DrillOptions, folder: Path, say: PrintLine = print
 ) -> DrillReport:
-    """Run a drill; everything that runs keeps its files and logs in `folder`."""
+    """Run a drill. Everything that runs keeps its files and logs in `folder`."""
     report = DrillReport(name, options)
     try:
         drill = _drill(name, options, folder)

@@ -1,6 +1,6 @@
 """One tenant of a drill: its servers, its admin's hand, and what it asked to delete.
 
-Owns the ledger: a UID stands in it before the request to delete it is sent, so that whoever judges
+Owns the ledger: a UID stands in it before the request to delete it is sent, so that the judge
 a delete below never comes too early. Must not know the syncer.
 """
 
@@ -33,12 +33,12 @@ class DrillTenant(ChaosTenant):
     asked: dict[str, float] = field(default_factory=dict)
     """Since when each UID was asked to be deleted, in seconds of the wall clock."""
     is_judged: bool = True
-    """False while its store is another one: what it lacks then nobody has deleted."""
+    """False while its store is another one: what it lacks then no one has deleted."""
 
     async def delete(
         self, resource: Resource, space: str, name: str, grace: int | None = None
     ) -> None:
-        """Delete an object, if it is there; whether that was done is not told."""
+        """Delete an object, if it is there. Whether that was done is not told."""
         with contextlib.suppress(errors.KubeError):
             found = await self.client.get(resource, name, namespace=space)
             uid = found["metadata"]["uid"]

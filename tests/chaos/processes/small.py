@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SEED = 7
 OUTAGE_SECONDS = 60.0
-"""Of an API server; ten minutes are for the program."""
+"""Of an API server. Ten minutes are for the program."""
 TURNS = {
     "kill": 1,
     "restart": 2,
@@ -17,14 +17,14 @@ TURNS = {
     "target": 1,
 }
 MUTANTS = {
-    "kill": "orphans_are_forgotten",
+    "kill": "orphans_are_ignored",
     "restart": "failed_keys_are_dropped",
     "proxy": "no_uid_in_deletes",
-    "restore": "no_brake",
+    "restore": "no_store_guard",
     "away": "failed_keys_are_dropped",
-    "clock": "leases_by_the_wall_clock",
+    "clock": "leases_use_the_wall_clock",
     "lease": "no_fence",
-    "follow": "orphans_are_forgotten",
+    "follow": "orphans_are_ignored",
     "target": "failed_keys_are_dropped",
 }
 MANY = 12

@@ -1,6 +1,6 @@
 """Backups of a tenant's store as an operator takes and restores them: etcdctl and etcdutl.
 
-Owns the two programs' command lines. A restore makes a new data folder beside the present one;
+Owns the two programs' command lines. A restore makes a new data folder beside the present one.
 `ControlPlane.restart_on_store` moves in.
 """
 
@@ -22,7 +22,7 @@ async def save(plane: LocalControlPlane, file: Path) -> None:
 
 
 async def restore(plane: LocalControlPlane, file: Path, store: str, *, bump: int) -> None:
-    """Make a data folder `store` of the plane out of a backup; `bump` 0: revisions as they were."""
+    """Make a data folder `store` of the plane out of a backup. `bump` 0: revisions as they were."""
     raised = (f"--bump-revision={bump}", "--mark-compacted") if bump else ()
     peer = "http://127.0.0.1:2380"
     await _run(

@@ -1,7 +1,7 @@
 """The servers of a drill: a super cluster, tenants, the syncer's processes, and who watches them.
 
 Owns starting and stopping. Tenants are trimmed API servers that share one etcd, unless a drill
-breaks stores; the syncer has the rights of its tables and meets the chart's gate. Must not break
+breaks stores. The syncer has the rights of its tables and meets the chart's gate. Must not break
 anything: `drills` does. Everything listens on loopback, and ends with this process.
 """
 
@@ -42,7 +42,7 @@ from tests.support.memapi.clusters import service_range
 
 NODE_COUNT = 2
 CALM_SECONDS = 150.0
-"""How long everything may take to be as it must be; a silent watch is given up after 75."""
+"""How long everything may take to be as it must be. A silent watch is given up after 75."""
 _SUPER = "super"
 _TENANT_USER = "syncer"
 _LOOK_SECONDS = 0.25
@@ -62,7 +62,7 @@ class DrillPlan:
     """Whether the last tenant has its pods in a second cluster as well."""
     calm_seconds: float = CALM_SECONDS
     mutant: str = ""
-    """In which way the syncer is broken on purpose; empty: in none."""
+    """In which way the syncer is broken on purpose. Empty: in none."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Of the syncer's processes."""
 
@@ -83,12 +83,12 @@ class DrillStage:
     calm_seconds: float = CALM_SECONDS
     tenants: list[DrillTenant] = field(default_factory=list)
     proxies: dict[str, FaultProxy] = field(default_factory=dict)
-    """By side; empty when nobody stands in the middle."""
+    """By side. Empty when no one stands in the middle."""
     slots: list[SyncerSlot] = field(default_factory=list)
     followings: list[KindWatch] = field(default_factory=list)
     last_seen: list[Violation] = field(default_factory=list)
     """What took longest to be as it must be."""
-    outpost: OutageTarget | None = None
+    outage_target: OutageTarget | None = None
     """The second cluster, where a drill has one."""
     held: set[asyncio.Task[None]] = field(default_factory=set)
     """Those that will let watches go on."""
@@ -104,11 +104,11 @@ class DrillStage:
         return [self.super_plane, *(tenant.plane for tenant in self.tenants)]
 
     async def holder(self) -> str:
-        """Return the name of the process that has the Lease; empty when that is not known."""
+        """Return the name of the process that has the Lease. Empty when that is not known."""
         return str((await self._lease()).get("holderIdentity") or "").split("_")[0]
 
     async def renewed_at(self) -> datetime:
-        """Return when the Lease was renewed; long ago when that is not known."""
+        """Return when the Lease was renewed. Long ago when that is not known."""
         told = (await self._lease()).get("renewTime")
         return datetime.fromisoformat(told) if told else datetime.min.replace(tzinfo=UTC)
 
@@ -119,7 +119,7 @@ class DrillStage:
             return {}
 
     async def says(self, tenant: DrillTenant, kind: str, status: str) -> bool:
-        """Tell whether a condition of a VirtualCluster is like that; False when nobody knows."""
+        """Return whether a condition of a VirtualCluster is like that. False when no one knows."""
         try:
             found = await self.below.get(
                 VIRTUAL_CLUSTERS, tenant.tenant.name, namespace=tenant.tenant.namespace
@@ -145,7 +145,7 @@ class DrillStage:
         return rest.findings(below, list(zip(self.tenants, above, strict=True)))
 
     async def calm(self) -> list[Violation]:
-        """Wait until nothing is wrong and stays so; return what is still wrong after the time."""
+        """Wait until nothing is wrong and stays so. Return what is still wrong after the time."""
         loop = asyncio.get_running_loop()
         ends, quiet = loop.time() + self.calm_seconds, 0
         while True:
@@ -157,7 +157,7 @@ class DrillStage:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def heal(self, chance: random.Random) -> None:
-        """Have no faults any more; some of the watches that fell silent are left to their clients.
+        """End the faults. Some of the watches that fell silent are left to their clients.
 
         Returns when nothing of the script is on its way.
         """
@@ -219,7 +219,7 @@ async def running(folder: Path, plan: DrillPlan) -> AsyncIterator[DrillStage]:
         assert not found, f"it does not begin: {found}"
         await _strangers(stage)
         if plan.has_target:
-            stage.outpost = await outage.join(stage, stack)
+            stage.outage_target = await outage.join(stage, stack)
         yield stage
 
 
@@ -314,7 +314,7 @@ def _start_syncers(
 
 
 async def _strangers(stage: DrillStage) -> None:
-    """Put objects of nobody's into the super namespaces, and remember how they are."""
+    """Put objects of no tenant's into the super namespaces, and remember how they are."""
     for tenant in stage.tenants:
         for space in edits.SPACES:
             for resource, body in steps.bystanders(tenant.below(space)):

@@ -75,7 +75,7 @@ async def end_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
 
 
 async def renew_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
-    """The same name again at once: somebody had forced the end of what had it."""
+    """The same name again at once: someone had forced the end of what had it."""
     tenant, space, name = _at(stage, numbers)
     await tenant.delete(PODS, space, name, 0)
     await make_pod(stage, numbers)
@@ -114,7 +114,7 @@ async def fault(stage: DrillStage, numbers: Sequence[int]) -> None:
 
 
 async def cut(stage: DrillStage, numbers: Sequence[int]) -> None:
-    """Watches break; what happens before they are back is learnt of when they are."""
+    """Watches break. What happens before they are back is learnt of when they are."""
     for relay in faults.select_cut(_relays(stage, numbers), numbers):
         relay.cut()
 
@@ -191,7 +191,7 @@ def _of(table: Mapping[str, tuple[int, StepFunction]], seed: int, length: int) -
 
 
 async def sentinel(stage: DrillStage, number: int) -> None:
-    """Have each tenant make something new, so that calm means that somebody works."""
+    """Have each tenant make something new, so that calm means that someone works."""
     for tenant in stage.tenants:
         await tenant.delete(SERVICES, "default", f"sentinel-{number - 1}")
         body = {
@@ -203,7 +203,7 @@ async def sentinel(stage: DrillStage, number: int) -> None:
 
 
 def bystanders(space: str) -> list[tuple[Resource, Object]]:
-    """Return what strangers have in a super namespace; one has a name that a tenant wants."""
+    """Return foreign objects of a super namespace. One has a name that a tenant wants."""
     ports = {"ports": [{"port": 80}], "selector": {"app": "nobody"}}
     return [
         (SERVICES, {"metadata": {"name": FOREIGN, "namespace": space}, "spec": ports}),

@@ -75,7 +75,7 @@ class DrillTurn:
     async def until(
         self, look: Callable[[], Awaitable[object]], what: str, within: float = PATIENCE
     ) -> bool:
-        """Wait until something is so; a finding when it never is, unless there is one already."""
+        """Wait until something is so. A finding when it never is, unless there is one already."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + within
         while not await look():
@@ -88,7 +88,7 @@ class DrillTurn:
         return True
 
     async def settle(self) -> None:
-        """Have everybody show that they work, and compare both sides."""
+        """Have everyone show that they work, and compare both sides."""
 
         async def told() -> bool:
             try:

@@ -38,7 +38,7 @@ from vnagent.stream.stream_states import StreamEnd
 ALERT = "VirtualCluster{}".format
 
 
-def test_nothing_told_is_nobody_at_work():
+def test_no_series_means_no_running_component():
     assert set(firing(scraped(""))) == {ALERT("SyncerDown"), ALERT("ManagerDown")}
 
 
@@ -46,7 +46,7 @@ def test_nothing_told_is_nobody_at_work():
     ("lease", "alert"),
     [(wellknown.SYNCER, ALERT("SyncerDown")), (wellknown.MANAGER, ALERT("ManagerDown"))],
 )
-async def test_a_lease_that_nobody_holds(lease, alert):
+async def test_a_lease_without_a_holder(lease, alert):
     server = Served(clusters.fresh("leases", "10.96.0.0/16", accounts=False))
     async with server.running(), Client(server.endpoint) as client:
         held = LeaderElector(client, namespace="default", name=lease, identity="one")

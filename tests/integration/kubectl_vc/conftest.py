@@ -1,6 +1,6 @@
 """The command line as people run it, against a real API server that has the CRDs.
 
-Nobody reconciles here: the tests write the conditions that the manager would write.
+No one reconciles here: the tests write the conditions that the manager would write.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tests.support.names import fresh_name, fresh_namespace
 PROGRAM = Path(sys.executable).parent / "kubectl-vc"
 VERSION = "v1.36"
 OTHER_SERVER = "https://c2.example.org:6443"
-"""Where the components would reach the other cluster; it is not asked here."""
+"""Where the components would reach the other cluster. It is not asked here."""
 HOSTILE = "<script>alert(1)</script>\u202etxt"
 
 
@@ -119,7 +119,7 @@ class UserTerminal:
         return {"KUBECONFIG": str(self.folder / "super"), **self.environment}
 
     def become(self, user: str, group: str = "") -> None:
-        """Let the following commands run as somebody else."""
+        """Let the following commands run as another owner."""
         path = self.folder / user
         path.write_bytes(self.plane.kubeconfig(user, group=group))
         self.environment["KUBECONFIG"] = str(path)
@@ -149,7 +149,7 @@ class UserTerminal:
         )
 
     async def is_there(self, name: str = "web") -> bool:
-        """Tell whether a VirtualCluster is there."""
+        """Return whether a VirtualCluster is there."""
         found = await self.client.list(VIRTUAL_CLUSTERS, namespace=self.namespace)
         return name in [each["metadata"]["name"] for each in found["items"]]
 
@@ -330,7 +330,7 @@ async def stage(desk: UserTerminal) -> Stage:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
-    """The other cluster; its controllers write tokens and remove namespaces."""
+    """The other cluster. Its controllers write tokens and remove namespaces."""
     made = LocalControlPlane(
         tmp_path_factory.mktemp("other"),
         name="other",

@@ -180,7 +180,7 @@ async def test_a_failure_that_only_a_person_ends_ends_the_wait_after_its_grace(d
     assert await desk.is_there()
 
 
-async def test_a_tenant_that_nobody_looks_at_is_told_so(desk: UserTerminal):
+async def test_a_tenant_without_a_controller_is_reported(desk: UserTerminal):
     done = await desk.run(
         *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "1s")
     )
@@ -318,7 +318,7 @@ async def test_a_name_that_is_taken_is_refused(desk: UserTerminal):
     assert f"VirtualCluster {desk.namespace}/web exists already. Choose another name" in done.err
 
 
-async def test_a_server_that_is_away_is_told_as_such(desk: UserTerminal):
+async def test_a_server_that_is_away_is_reported(desk: UserTerminal):
     text = (desk.folder / "super").read_text()
     (desk.folder / "super").write_text(text.replace(desk.plane.server, "https://127.0.0.1:9"))
     done = await desk.run("create", "web", "--cluster-version", VERSION)
@@ -326,7 +326,7 @@ async def test_a_server_that_is_away_is_told_as_such(desk: UserTerminal):
     assert "the API server cannot be reached" in done.err
 
 
-async def test_a_cluster_without_our_kinds_is_told_to_install_the_chart(
+async def test_a_cluster_without_our_kinds_is_informed_to_install_the_chart(
     desk: UserTerminal, tenant_plane
 ):
     (desk.folder / "super").write_bytes(tenant_plane.kubeconfig())

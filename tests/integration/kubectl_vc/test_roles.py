@@ -56,7 +56,7 @@ async def bind(desk: UserTerminal, role: dict, user: str, namespace: str = "") -
 
 @pytest.fixture
 async def owner(desk: UserTerminal, roles: dict[str, dict]) -> str:
-    """A person who may make tenants in one namespace; the following commands run as this one."""
+    """A person who may make tenants in one namespace. The following commands run as this one."""
     user = fresh_name("owner")
     await bind(desk, roles[EDIT], user, desk.namespace)
     await bind(desk, roles[VERSIONS], user)
@@ -164,7 +164,7 @@ async def test_an_owner_gets_the_kubeconfig_of_its_own_tenant_and_no_other_secre
     assert (desk.folder / "kc2").read_bytes() == content
 
 
-async def test_a_reader_of_the_tenant_is_told_what_an_administrator_runs(
+async def test_a_reader_of_the_tenant_is_informed_what_an_administrator_runs(
     desk: UserTerminal, roles: dict[str, dict], owner: str
 ):
     words = ("web", "-n", desk.namespace)

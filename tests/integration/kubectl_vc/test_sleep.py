@@ -91,7 +91,7 @@ async def test_a_tenant_that_cannot_change_is_named(desk: UserTerminal, verb: st
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", free, namespace=desk.namespace)
 
 
-async def test_a_sleep_that_takes_too_long_says_what_it_waits_for(desk: UserTerminal):
+async def test_a_sleep_that_takes_too_long_reports_what_it_waits_for(desk: UserTerminal):
     await desk.make()
     words = ("sleep", "web", "-n", desk.namespace)
     running = await desk.start(*words, "--timeout", "3s")

@@ -1,4 +1,4 @@
-"""`kubectl vc target` between two real clusters; nobody probes here unless a test plays manager."""
+"""`kubectl vc target` between two real clusters. No one probes here unless a test plays manager."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from vcmanager.targets.required_permissions import list_required
 
 
 @pytest.mark.parametrize("token", [(), ("--expires", "1h")], ids=["renewed", "ending"])
-async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: TwoClusterUser, token):
+async def test_who_joins_has_an_account_with_what_is_needed_and_nothing_else(
+    two: TwoClusterUser, token
+):
     """A0-07, A0-23, A1-03, A2-05."""
     done = await two.join(*token, "--label", "zone=z1", "--taint", "gpu=yes:NoSchedule")
     assert done.code == 0, done.err
@@ -74,7 +76,7 @@ async def test_joining_again_mends_and_renews(two: TwoClusterUser):
     assert await is_there(two.there, CLUSTER_ROLE_BINDINGS, two.plan.role_name)
 
 
-async def test_joining_again_keeps_what_is_not_said_again(two: TwoClusterUser):
+async def test_joining_again_keeps_what_is_not_given_again(two: TwoClusterUser):
     """A taint that went with a renewed token would let pods in."""
     first = await two.join("--label", "zone=z1", "--taint", "gpu:NoSchedule")
     assert "note: tenants have no DNS server in the target" in first.out
@@ -88,7 +90,7 @@ async def test_joining_again_keeps_what_is_not_said_again(two: TwoClusterUser):
 
 
 async def test_the_mode_is_joined_with_its_rights_and_kept(two: TwoClusterUser, tmp_path: Path):
-    """nodes/proxy in one mode alone; what is not said again stays as it was."""
+    """nodes/proxy in one mode alone. What is not said again stays as it was."""
     pem = tmp_path / "kubelets.crt"
     pem.write_bytes(two.other.ca)
 
@@ -162,7 +164,7 @@ async def test_what_others_made_stays(two: TwoClusterUser):
     await two.there.delete(CLUSTER_ROLES, two.plan.role_name)
 
 
-async def test_without_the_other_cluster_what_is_left_there_is_told(two: TwoClusterUser):
+async def test_without_the_other_cluster_what_is_left_there_is_reported(two: TwoClusterUser):
     assert (await two.join()).code == 0
     done = await two.leave()
     assert done.code == 0
@@ -254,7 +256,7 @@ async def test_a_second_name_leaves_the_account_to_the_first(two: TwoClusterUser
     assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role_name)
 
 
-async def test_who_may_not_write_roles_there_is_told_where(two: TwoClusterUser):
+async def test_who_may_not_write_roles_there_is_reported_where(two: TwoClusterUser):
     (two.desk.folder / "other").write_bytes(two.other.kubeconfig("nobody", group=""))
     done = await two.join()
     assert (done.code, done.err.startswith("error: in the target cluster: ")) == (1, True)
@@ -300,7 +302,7 @@ WELL = {
 }
 
 
-async def test_the_doctor_says_what_is_wrong_and_ends_with_1(two: TwoClusterUser):
+async def test_the_doctor_reports_what_is_wrong_and_ends_with_1(two: TwoClusterUser):
     assert (await two.desk.run("target", "doctor")).err.startswith("No SuperClusters found")
     await two.join("--expires", "1h")
     done = await two.desk.run("target", "doctor", two.name)
@@ -335,7 +337,7 @@ async def test_lists_have_every_format(two: TwoClusterUser):
     assert as_json["items"][0]["kind"] == "SuperCluster"
 
 
-async def test_joining_waits_until_the_cluster_is_usable_or_says_why_not(two: TwoClusterUser):
+async def test_joining_waits_until_the_cluster_is_usable_or_reports_why_not(two: TwoClusterUser):
     words = (
         *("target", "join", two.name, "--target-kubeconfig", "other", "--server", SERVER),
         *("--manager-namespace", two.desk.namespace, "--expires", "1h", "--timeout"),

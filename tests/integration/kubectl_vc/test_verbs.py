@@ -33,11 +33,11 @@ FREE = {"metadata": {"finalizers": None}}
 
 
 async def is_going(desk: UserTerminal) -> bool:
-    """Tell whether the VirtualCluster is being deleted."""
+    """Return whether the VirtualCluster is being deleted."""
     return "deletionTimestamp" in (await desk.fetch())["metadata"]
 
 
-async def test_lists_say_when_there_is_nothing(desk: UserTerminal):
+async def test_lists_report_when_there_is_nothing(desk: UserTerminal):
     done = await desk.run("list", "-n", desk.namespace)
     assert (done.code, done.out) == (0, "")
     assert done.err == f"No VirtualClusters found in {desk.namespace} namespace.\n"
@@ -127,7 +127,7 @@ async def test_the_super_admin_sees_what_a_tenant_has_and_nothing_of_others(desk
 
 
 async def allow(desk: UserTerminal, user: str, *verbs: str) -> None:
-    """Let somebody do something with the VirtualClusters of the namespace, and nothing else."""
+    """Let someone do something with the VirtualClusters of the namespace, and nothing else."""
     rbac = "rbac.authorization.k8s.io"
     body = {"apiVersion": f"{rbac}/v1", "metadata": {"name": user, "namespace": desk.namespace}}
     rule = {"apiGroups": ["tenancy.x-k8s.io"], "resources": ["virtualclusters"], "verbs": verbs}
@@ -189,7 +189,7 @@ async def test_a_kubeconfig_is_printed_or_written_privately(desk: UserTerminal):
     assert path.read_bytes() == content
 
 
-async def test_a_kubeconfig_that_is_not_there_yet_says_what_it_waits_for(desk: UserTerminal):
+async def test_a_kubeconfig_that_is_not_there_yet_reports_what_it_waits_for(desk: UserTerminal):
     await desk.make()
     await desk.report(EtcdReady=("False", "Unschedulable", "no node has room"))
     done = await desk.run("kubeconfig", "web", "-n", desk.namespace)
@@ -265,7 +265,7 @@ async def test_deletion_clears_the_protection_that_create_sets(desk: UserTermina
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", FREE, namespace=desk.namespace)
 
 
-async def test_deletion_that_takes_too_long_says_what_is_left(desk: UserTerminal):
+async def test_deletion_that_takes_too_long_reports_what_is_left(desk: UserTerminal):
     await desk.make()
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
     await desk.report(Ready=("False", "Deleting", "2 namespaces are left"))
@@ -401,7 +401,7 @@ async def test_events_are_those_of_the_tenant_and_its_root_namespace(desk: UserT
     assert (await running.end()).code == 130
 
 
-async def test_describe_has_all_sections_and_says_what_it_may_not_show(desk: UserTerminal):
+async def test_describe_has_all_sections_and_reports_what_it_may_not_show(desk: UserTerminal):
     body = await desk.make()
     root = await desk.root()
     await desk.report(

@@ -150,7 +150,7 @@ async def test_strict_validation_names_the_unknown_field(client):
         await client.create(CONFIG_MAPS, wrong, validation="Strict")
 
 
-async def test_invalid_objects_tell_the_fields(client):
+async def test_invalid_objects_report_the_fields(client):
     namespace = await fresh_namespace(client)
     pod = _pod(namespace, "a")
     pod["spec"]["containers"] = []
@@ -197,7 +197,7 @@ async def test_metadata_only_leaves_the_rest_away(client):
     assert "data" not in found
 
 
-async def test_a_watch_tells_what_happens(client):
+async def test_a_watch_reports_what_happens(client):
     namespace = await fresh_namespace(client)
     seen = []
     async with client.watch(CONFIG_MAPS, namespace=namespace, timeout_seconds=60) as events:

@@ -168,7 +168,7 @@ async def test_killed_servers_frozen_servers_and_lost_history(tmp_path):
             assert told == ["a", "b", "c"]
 
 
-async def test_what_happened_while_nobody_could_watch_is_found_out(tmp_path):
+async def test_what_happened_without_a_watch_is_found_out(tmp_path):
     """REL-28."""
     plane = LocalControlPlane(tmp_path)
     async with running(plane), Client(plane.endpoint) as client:

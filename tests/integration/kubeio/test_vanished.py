@@ -12,7 +12,7 @@ pytestmark = pytest.mark.thorough
 
 
 def test_the_kernel_notices_that_a_watchs_server_has_vanished() -> None:
-    """REL-46: before the bookmarks that do not come; one that is there and silent is let be."""
+    """REL-46: before the bookmarks that do not come. One that is there and silent is let be."""
     words = ["unshare", "--net", sys.executable, "-m", "tests.integration.kubeio.vanishing"]
     found = subprocess.run(
         words, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=120

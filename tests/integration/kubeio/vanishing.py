@@ -1,7 +1,7 @@
 """Run in a network namespace of its own: the server of a stream that says nothing vanishes.
 
 Prints as JSON whether the stream stood while the server was there, and what was said of it after.
-The kernel's patience is cut to a few seconds, and nobody but the kernel has any.
+The kernel's patience is cut to a few seconds, and no one but the kernel has any.
 """
 
 import asyncio

@@ -49,7 +49,7 @@ class ProgramRequest:
     uid: str = ""
     """`right`, `wrong` or empty: which UID goes into the body."""
     version: str = ""
-    """The same of the resourceVersion; `old` is one that it had before."""
+    """The same of the resourceVersion. `old` is one that it had before."""
 
     def __repr__(self) -> str:
         at = f"{self.resource.plural}/{self.subresource}".rstrip("/")
@@ -197,7 +197,7 @@ def _delete(chance: random.Random, resource: Resource, space: str, name: str) ->
     uid = chance.choices(("", "right", "wrong"), (3, 4, 2))[0]
     version = chance.choices(("", "right", "old"), (6, 3, 2))[0]
     if "gracePeriodSeconds" in body:
-        version = ""  # together, a second delete is refused for an empty precondition; nobody asks
+        version = ""  # together, a second delete is refused for an empty precondition; no one asks
     return ProgramRequest("DELETE", resource, space, name, body, uid=uid, version=version)
 
 

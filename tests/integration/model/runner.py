@@ -42,7 +42,7 @@ class ProgramRunner:
     answers: list[Object] = field(default_factory=list)
 
     async def begin(self) -> str:
-        """Make the namespaces; returns the revision from which everything can be watched."""
+        """Make the namespaces. Returns the revision from which everything can be watched."""
         for space in SPACES:
             body = {"metadata": {"name": self.prefix + space}}
             status, answer = await self.ask("POST", NAMESPACES.build_path(), body)

@@ -39,7 +39,7 @@ class FaultlessNetwork:
 
 
 async def ran(runner: ProgramRunner, seed: int) -> list[object]:
-    """Run the program of a seed; returns its answers, and then its watches, in normal form."""
+    """Run the program of a seed. Returns its answers, and then its watches, in normal form."""
     begun = await runner.begin()
     for step in program(seed, LENGTH):
         await runner.run(step)

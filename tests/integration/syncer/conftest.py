@@ -1,6 +1,6 @@
-"""A super cluster and tenants as the syncer meets them, for the tests of this folder.
+"""A super cluster and tenants for the tests of this folder.
 
-What there is in such a world, and how it is used: `world`. What its servers are: `planes`.
+`world` has the content of such a world and its use. `control_planes` has its servers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.http.rest import ClientOptions
 from tenancy.ownership import Tenant
-from tests.integration.syncer.planes import (
+from tests.integration.syncer.control_planes import (
     begin_super,
     begin_tenant,
     declare,
@@ -66,8 +66,8 @@ def shared_tenant(super_plane: LocalControlPlane, shared_plane: LocalControlPlan
     """The VirtualCluster of the shared tenant."""
 
     async def make() -> Tenant:
-        async with Client(super_plane.endpoint) as below:
-            return await declare(below, shared_plane)
+        async with Client(super_plane.endpoint) as super_client:
+            return await declare(super_client, shared_plane)
 
     return asyncio.run(make())
 
@@ -76,15 +76,18 @@ def shared_tenant(super_plane: LocalControlPlane, shared_plane: LocalControlPlan
 async def world(
     super_plane: LocalControlPlane, shared_plane: LocalControlPlane, shared_tenant: Tenant
 ) -> AsyncIterator[SyncerWorld]:
-    """The shared super cluster and tenant; no syncer runs yet."""
-    async with Client(super_plane.endpoint) as below, Client(shared_plane.endpoint) as above:
+    """The shared super cluster and tenant. No syncer runs yet."""
+    async with (
+        Client(super_plane.endpoint) as super_client,
+        Client(shared_plane.endpoint) as tenant_client,
+    ):
         yield SyncerWorld(
             super_plane=super_plane,
             tenant_plane=shared_plane,
             tenant=shared_tenant,
-            below=below,
-            above=above,
-            others=await names_of_others(below, above, shared_tenant),
+            super_client=super_client,
+            tenant_client=tenant_client,
+            others=await names_of_others(super_client, tenant_client, shared_tenant),
         )
 
 

@@ -104,5 +104,7 @@ async def hostile(world: SyncerWorld, script: EndlessScript) -> AsyncIterator[No
     async with FaultProxy("tenant", endpoint, script) as proxy:
         script.proxy = proxy
         change = {"stringData": {"syncer-kubeconfig": proxy.kubeconfig().decode()}}
-        await world.below.patch(SECRETS, "syncer-kubeconfig", change, namespace=world.tenant.root)
+        await world.super_client.patch(
+            SECRETS, "syncer-kubeconfig", change, namespace=world.tenant.root
+        )
         yield

@@ -22,4 +22,4 @@ async def grant(client: Client, rows: Sequence[RbacRule]) -> None:
 async def grant_lease(world: SyncerWorld) -> None:
     """Let the syncer have its Lease, as the chart does in the components' namespace."""
     rows = [row for row in SUPER_RBAC_RULES if row.namespaced]
-    await grants.grant(world.below, rows, SYNCER, namespace=HOME)
+    await grants.grant(world.super_client, rows, SYNCER, namespace=HOME)

@@ -21,15 +21,15 @@ class KindSample:
     removal: Object
     """Merge patch that takes a field away."""
     drift: Object
-    """Merge patch by somebody below."""
+    """Merge patch by another writer in the super cluster."""
     at: tuple[str, ...]
     """The field that `change`, `removal` and `drift` are about."""
     keys: tuple[str, ...] = ()
-    """The keys of that field which count; empty: all."""
-    below: Any = None
-    """What the twin says there whatever the tenant says; None: what the tenant does."""
+    """The keys of that field which count. Empty: all."""
+    super_patch: Any = None
+    """What the twin says there whatever the tenant says. None: what the tenant does."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels that the object begins with; some take part by them only."""
+    """Labels that the object begins with. Some take part by them only."""
     status: Object | None = None
     """What the tenant's own controller says, without which it does not either."""
     is_referred_to: bool = False
@@ -38,7 +38,7 @@ class KindSample:
     @property
     def carries_changes(self) -> bool:
         """Whether a change by the tenant is a change of the twin."""
-        return self.below is None
+        return self.super_patch is None
 
     def value(self, found: Object) -> Any:
         """Return the field."""
@@ -82,7 +82,7 @@ SAMPLES: Mapping[str, KindSample] = {
         removal={"metadata": {"labels": {POD_SECURITY: None}}},
         drift={"metadata": {"labels": {POD_SECURITY: "privileged"}}},
         at=("metadata", "labels", POD_SECURITY),
-        below="baseline",
+        super_patch="baseline",
     ),
     "Pod": KindSample(body={"spec": pod("x")["spec"]}, **_BY_LABEL),
     "ConfigMap": KindSample(

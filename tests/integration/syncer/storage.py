@@ -37,7 +37,7 @@ def claim(name: str, storage_class: str | None = None, **spec: Any) -> Object:
 
 
 async def offer_class(world: SyncerWorld) -> str:
-    """Have a class below."""
+    """Create a class in the super cluster."""
     name = fresh_name("class")
     body = {
         "metadata": {"name": name},
@@ -45,14 +45,14 @@ async def offer_class(world: SyncerWorld) -> str:
         "parameters": {"pool": "/srv/pool"},
         "allowVolumeExpansion": True,
     }
-    await world.below.create(STORAGE_CLASSES, body)
+    await world.super_client.create(STORAGE_CLASSES, body)
     if world.running:
-        await eventually(lambda: world.above.get(STORAGE_CLASSES, name))
+        await eventually(lambda: world.tenant_client.get(STORAGE_CLASSES, name))
     return name
 
 
 async def provision(world: SyncerWorld, space: str, name: str, storage_class: str) -> str:
-    """Make the volume of a super claim, as a provisioner does; the binder binds the two."""
+    """Make the volume of a super claim, as a provisioner does. The binder binds the two."""
     twin = await eventually(lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, name))
     volume = f"pvc-{twin['metadata']['uid']}"
     body = {
@@ -78,14 +78,14 @@ async def provision(world: SyncerWorld, space: str, name: str, storage_class: st
             "storageClassName": storage_class,
         },
     }
-    await world.below.create(PERSISTENT_VOLUMES, body)
+    await world.super_client.create(PERSISTENT_VOLUMES, body)
     return volume
 
 
 async def is_bound(world: SyncerWorld, space: str, name: str) -> Object:
     """Wait until the tenant sees its claim bound."""
     return await eventually(
-        lambda: world.above.get(PERSISTENT_VOLUME_CLAIMS, name, namespace=space),
+        lambda: world.tenant_client.get(PERSISTENT_VOLUME_CLAIMS, name, namespace=space),
         until=lambda body: (
             body["status"].get("phase") == "Bound" and body["spec"].get("volumeName")
         ),
@@ -96,7 +96,7 @@ async def is_bound(world: SyncerWorld, space: str, name: str) -> Object:
 async def phase_is(world: SyncerWorld, volume: str, phase: str) -> Object:
     """Wait until the tenant sees a volume in a phase."""
     return await eventually(
-        lambda: world.above.get(PERSISTENT_VOLUMES, volume),
+        lambda: world.tenant_client.get(PERSISTENT_VOLUMES, volume),
         until=lambda body: body["status"].get("phase") == phase,
         within=BINDER_SECONDS,
     )
@@ -104,25 +104,25 @@ async def phase_is(world: SyncerWorld, volume: str, phase: str) -> Object:
 
 async def force(world: SyncerWorld, volume: str) -> None:
     """Have the tenant delete a volume, whatever holds it."""
-    found = await world.above.delete(PERSISTENT_VOLUMES, volume)
+    found = await world.tenant_client.delete(PERSISTENT_VOLUMES, volume)
     if found["kind"] != "Status":
         free = {"metadata": {"uid": found["metadata"]["uid"], "finalizers": None}}
-        await world.above.patch(PERSISTENT_VOLUMES, volume, free)
+        await world.tenant_client.patch(PERSISTENT_VOLUMES, volume, free)
 
 
 async def force_below(world: SyncerWorld, volume: str) -> None:
     """Delete a volume of the super cluster, whatever holds it."""
-    found = await world.below.delete(PERSISTENT_VOLUMES, volume)
+    found = await world.super_client.delete(PERSISTENT_VOLUMES, volume)
     if found["kind"] != "Status":
         free = {"metadata": {"uid": found["metadata"]["uid"], "finalizers": None}}
         with contextlib.suppress(NotFound):
-            await world.below.patch(PERSISTENT_VOLUMES, volume, free)
+            await world.super_client.patch(PERSISTENT_VOLUMES, volume, free)
 
 
 async def bound_claim(world: SyncerWorld) -> tuple[str, str]:
-    """Have a claim `x` that is bound; returns its namespace and its volume."""
+    """Have a claim `x` that is bound. Returns its namespace and its volume."""
     space, named = await world.namespace(), await offer_class(world)
-    await world.above.create(PERSISTENT_VOLUME_CLAIMS, claim("x", named), namespace=space)
+    await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, claim("x", named), namespace=space)
     volume = await provision(world, space, "x", named)
     await is_bound(world, space, "x")
     await phase_is(world, volume, "Bound")
@@ -152,7 +152,7 @@ def volume_writes(world: SyncerWorld, side: str, since: AuditMark, name: str) ->
 
 async def reasons(world: SyncerWorld, namespace: str, name: str) -> list[str]:
     """Return why the tenant was told of an object, oldest first."""
-    found = await world.above.list(
+    found = await world.tenant_client.list(
         EVENTS, namespace=namespace, field_selector=f"involvedObject.name={name}"
     )
     ours = [item for item in found["items"] if item["source"].get("component") == wellknown.SYNCER]

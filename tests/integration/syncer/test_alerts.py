@@ -1,6 +1,6 @@
 """Each alert about the syncer's work fires in its fault, over what the syncer really tells.
 
-The syncer runs in this process, so what it tells is this process's own; the rules are the chart's.
+The syncer runs in this process, so what it tells is this process's own. The rules are the chart's.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import pytest
 
 from syncer.tenants import connection as links
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant
-from tests.integration.syncer.test_store import held
+from tests.integration.syncer.test_store_guard import held
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.alerts import AlertScrape, Series, firing, scraped
 from tests.support.controlplane import LocalControlPlane
@@ -56,17 +56,17 @@ def drifts(scrape: AlertScrape) -> dict[Series, float]:
 
 
 async def config_map(world: SyncerWorld, space: str, name: str) -> None:
-    """Have a ConfigMap below, with a pod that needs it."""
-    await world.above.create(
+    """Create a ConfigMap with a copy in the super cluster, and a pod that needs it."""
+    await world.tenant_client.create(
         CONFIG_MAPS, {"metadata": {"name": name}, "data": {"a": "1"}}, namespace=space
     )
     volume = {"name": "c", "configMap": {"name": name}}
-    await world.above.create(PODS, pod(name, volumes=[volume]), namespace=space)
+    await world.tenant_client.create(PODS, pod(name, volumes=[volume]), namespace=space)
     await eventually(lambda: world.twin(CONFIG_MAPS, space, name))
     await world.idle()
 
 
-async def test_a_syncer_at_rest_and_one_that_works_trouble_nobody(own: SyncerWorld):
+async def test_a_syncer_at_rest_and_one_that_works_cause_no_alert(own: SyncerWorld):
     space = await own.namespace()
     before = scraped()
     await config_map(own, space, "quiet")
@@ -80,13 +80,13 @@ async def test_a_virtual_cluster_that_is_not_followed(own: SyncerWorld):
         "metadata": {"name": "nowhere", "namespace": "default"},
         "spec": {"clusterVersionName": "v1.36"},
     }
-    await own.below.create(VIRTUAL_CLUSTERS, body)
+    await own.super_client.create(VIRTUAL_CLUSTERS, body)
     try:
         store = own.running[-1].home.virtual_clusters
         await eventually(lambda: store.get("default", "nowhere"))
         assert troubles(scraped()) == ["VirtualClusterTenantNotConnected"]
     finally:
-        await own.below.delete(VIRTUAL_CLUSTERS, "nowhere", namespace="default")
+        await own.super_client.delete(VIRTUAL_CLUSTERS, "nowhere", namespace="default")
     await eventually(lambda: store.get("default", "nowhere") is None)
     assert troubles(scraped()) == []
 
@@ -107,7 +107,7 @@ async def test_a_tenant_whose_store_was_lost(own: SyncerWorld):
     from syncer.rbac import TENANT_RBAC_RULES  # noqa: PLC0415 - as vc-manager would
 
     await own.tenant_plane.restart_on_store("empty")
-    await grant(own.above, TENANT_RBAC_RULES)
+    await grant(own.tenant_client, TENANT_RBAC_RULES)
     await held(own)
     (alert,) = await eventually(lambda: firing(scraped()).get("VirtualClusterDeletesHeld"))
     assert "1 tenants" in alert.annotations["description"]
@@ -117,7 +117,7 @@ async def test_a_super_cluster_that_answers_late(own: SyncerWorld):
     space = await own.namespace()
     await config_map(own, space, "early")
     before = scraped()
-    await own.above.create(PODS, pod("late"), namespace=space)
+    await own.tenant_client.create(PODS, pod("late"), namespace=space)
     own.super_plane.pause_apiserver()
     await asyncio.sleep(6)  # a write that takes this long is what the alert is about
     own.super_plane.resume_apiserver()
@@ -127,14 +127,14 @@ async def test_a_super_cluster_that_answers_late(own: SyncerWorld):
     assert "down" in {alert.labels["direction"] for alert in fired}
 
 
-async def test_somebody_who_keeps_changing_twins(own: SyncerWorld):
+async def test_another_writer_that_keeps_changing_twins(own: SyncerWorld):
     space = await own.namespace()
     await config_map(own, space, "edited")
     before = scraped()
-    below = own.super_namespace(space)
+    super_space = own.super_namespace(space)
     for number in range(3):
         body = {"data": {"a": f"edited {number}"}}
-        await own.below.patch(CONFIG_MAPS, "edited", body, namespace=below)
+        await own.super_client.patch(CONFIG_MAPS, "edited", body, namespace=super_space)
         await eventually(
             lambda: own.twin(CONFIG_MAPS, space, "edited"),
             until=lambda twin: twin["data"] == {"a": "1"},
@@ -150,7 +150,7 @@ async def test_what_the_tenant_changes_itself_is_no_drift(own: SyncerWorld):
     before = scraped()
     for number in range(5):
         body = {"data": {"a": f"changed {number}"}}
-        await own.above.patch(CONFIG_MAPS, "changed", body, namespace=space)
+        await own.tenant_client.patch(CONFIG_MAPS, "changed", body, namespace=space)
         await eventually(
             lambda: own.twin(CONFIG_MAPS, space, "changed"),
             until=lambda twin, wanted=body["data"]: twin["data"] == wanted,

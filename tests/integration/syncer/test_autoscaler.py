@@ -24,7 +24,7 @@ from tenancy.resources import (
     PODS,
     Resource,
 )
-from tests.integration.syncer.planes import begin_super, begin_tenant, declare, tenant_plane
+from tests.integration.syncer.control_planes import begin_super, begin_tenant, declare, tenant_plane
 from tests.integration.syncer.world import SyncerWorld, names_of_others
 from tests.support.controlplane import ACCOUNTS, LocalControlPlane, serving
 from tests.support.eventually import eventually
@@ -120,17 +120,17 @@ async def elastic(elastic_plane: LocalControlPlane, tmp_path: Path) -> AsyncIter
     try:
         async with (
             scaled(elastic_plane),
-            Client(elastic_plane.endpoint) as below,
-            Client(plane.endpoint) as above,
+            Client(elastic_plane.endpoint) as super_client,
+            Client(plane.endpoint) as tenant_client,
         ):
-            tenant = await declare(below, plane)
+            tenant = await declare(super_client, plane)
             world = SyncerWorld(
                 super_plane=elastic_plane,
                 tenant_plane=plane,
                 tenant=tenant,
-                below=below,
-                above=above,
-                others=await names_of_others(below, above, tenant),
+                super_client=super_client,
+                tenant_client=tenant_client,
+                others=await names_of_others(super_client, tenant_client, tenant),
             )
             async with world.syncer():
                 yield world
@@ -180,30 +180,34 @@ def is_ready(pod: Object) -> bool:
 
 async def test_karpenter_scales_for_a_tenant_from_zero_and_back(elastic: SyncerWorld):
     """A4-15."""
-    above, below = elastic.above, elastic.below
+    tenant_client, super_client = elastic.tenant_client, elastic.super_client
     space = await elastic.namespace()
     super_space = elastic.super_namespace(space)
-    assert await items(below, NODES) == []
+    assert await items(super_client, NODES) == []
 
     async def ready() -> list[Object]:
-        return [pod for pod in await items(above, PODS, namespace=space) if is_ready(pod)]
+        return [pod for pod in await items(tenant_client, PODS, namespace=space) if is_ready(pod)]
 
     async def scale(replicas: int) -> None:
-        await above.patch(DEPLOYMENTS, "web", {"spec": {"replicas": replicas}}, namespace=space)
+        await tenant_client.patch(
+            DEPLOYMENTS, "web", {"spec": {"replicas": replicas}}, namespace=space
+        )
 
     # From zero: the pods are Pending, Karpenter makes nodes, and the pods run.
-    await above.create(DEPLOYMENTS, deployment("web", REPLICAS), namespace=space)
+    await tenant_client.create(DEPLOYMENTS, deployment("web", REPLICAS), namespace=space)
     await eventually(ready, until=lambda found: len(found) == REPLICAS, within=PATIENCE)
-    nodes = {node["metadata"]["name"] for node in await items(below, NODES)}
+    nodes = {node["metadata"]["name"] for node in await items(super_client, NODES)}
     assert len(nodes) >= REPLICAS // 2  # two pods have room on a node
     assert {pod["spec"]["nodeName"] for pod in await ready()} == nodes
-    assert {node["metadata"]["name"] for node in await items(above, NODES)} == nodes
+    assert {node["metadata"]["name"] for node in await items(tenant_client, NODES)} == nodes
 
     # The tenant is told by the autoscaler's own Event.
     def nominated(events: list[Object]) -> list[Object]:
         return [event for event in events if event["reason"] == "Nominated"]
 
-    events = await eventually(lambda: items(above, EVENTS, namespace=space), until=nominated)
+    events = await eventually(
+        lambda: items(tenant_client, EVENTS, namespace=space), until=nominated
+    )
     assert all("Pod should schedule on" in event["message"] for event in nominated(events))
     assert elastic.tenant.root not in str(nominated(events))
 
@@ -214,34 +218,38 @@ async def test_karpenter_scales_for_a_tenant_from_zero_and_back(elastic: SyncerW
         "metadata": {"name": "web"},
         "spec": {"minAvailable": REPLICAS - 1, "selector": {"matchLabels": {"app": "web"}}},
     }
-    await above.create(POD_DISRUPTION_BUDGETS, budget, namespace=space)
+    await tenant_client.create(POD_DISRUPTION_BUDGETS, budget, namespace=space)
     await eventually(
-        lambda: below.get(POD_DISRUPTION_BUDGETS, "web", namespace=super_space),
+        lambda: super_client.get(POD_DISRUPTION_BUDGETS, "web", namespace=super_space),
         until=lambda twin: (twin.get("status") or {}).get("disruptionsAllowed") == 1,
     )
-    claims = await items(below, NODE_CLAIMS)
+    claims = await items(super_client, NODE_CLAIMS)
     taken = next(claim for claim in claims if claim["status"]["nodeName"] in nodes)
     counts: list[int] = []
 
     async def is_drained() -> bool:
-        pods = await items(below, PODS, namespace=super_space)
+        pods = await items(super_client, PODS, namespace=super_space)
         counts.append(sum(map(is_ready, pods)))
-        left = {node["metadata"]["name"] for node in await items(below, NODES)}
+        left = {node["metadata"]["name"] for node in await items(super_client, NODES)}
         return taken["status"]["nodeName"] not in left
 
-    await below.delete(NODE_CLAIMS, taken["metadata"]["name"])
+    await super_client.delete(NODE_CLAIMS, taken["metadata"]["name"])
     await eventually(is_drained, within=PATIENCE)
     assert min(counts) == REPLICAS - 1, counts
     await eventually(ready, until=lambda found: len(found) == REPLICAS, within=PATIENCE)
 
     # Fewer pods need fewer nodes. None at the end, without a hand.
-    await above.delete(POD_DISRUPTION_BUDGETS, "web", namespace=space)
+    await tenant_client.delete(POD_DISRUPTION_BUDGETS, "web", namespace=space)
     await scale(2)
     await eventually(
-        lambda: items(below, NODES), until=lambda found: len(found) == 1, within=PATIENCE
+        lambda: items(super_client, NODES), until=lambda found: len(found) == 1, within=PATIENCE
     )
     await eventually(ready, until=lambda found: len(found) == 2, within=PATIENCE)
     await scale(0)
-    await eventually(lambda: items(below, NODES), until=lambda found: not found, within=PATIENCE)
-    assert await items(below, NODE_CLAIMS) == []
-    await eventually(lambda: items(above, NODES), until=lambda found: not found, within=PATIENCE)
+    await eventually(
+        lambda: items(super_client, NODES), until=lambda found: not found, within=PATIENCE
+    )
+    assert await items(super_client, NODE_CLAIMS) == []
+    await eventually(
+        lambda: items(tenant_client, NODES), until=lambda found: not found, within=PATIENCE
+    )

@@ -20,8 +20,8 @@ from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, ClassFilter
 from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PODS, SYNC_RULES, Resource
 from tenancy.sync_rules.specs import parse_sync_rule
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_sync_rules import manage
 from tests.integration.syncer.world import SYNCER, SyncerWorld, policed
 from tests.support.controlplane import LocalControlPlane
@@ -94,7 +94,7 @@ async def offering(world: SyncerWorld) -> AsyncIterator[None]:
     await bind_rules(world, granted)
     rules = [each for each in shipped if each["kind"] == "SyncRule"]
     for rule in rules:
-        await world.below.create(SYNC_RULES, rule, validation="Strict")
+        await world.super_client.create(SYNC_RULES, rule, validation="Strict")
     chosen = msgspec.structs.replace(
         BASELINE_POLICY, sync_rules=ClassFilter(names=("resourceclaims", "deviceclasses"))
     )
@@ -110,7 +110,7 @@ async def offering(world: SyncerWorld) -> AsyncIterator[None]:
             yield
     finally:
         for rule in rules:
-            await world.below.delete(SYNC_RULES, rule["metadata"]["name"])
+            await world.super_client.delete(SYNC_RULES, rule["metadata"]["name"])
 
 
 async def bind_rules(world: SyncerWorld, granted: list[Object]) -> None:
@@ -122,7 +122,7 @@ async def bind_rules(world: SyncerWorld, granted: list[Object]) -> None:
         "metadata": {"name": name},
         "rules": granted,
     }
-    await world.below.apply(CLUSTER_ROLES, role, field_manager="tests")
+    await world.super_client.apply(CLUSTER_ROLES, role, field_manager="tests")
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": SYNCER}
     body = {
         "apiVersion": CLUSTER_ROLE_BINDINGS.api_version,
@@ -131,10 +131,10 @@ async def bind_rules(world: SyncerWorld, granted: list[Object]) -> None:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
         "subjects": [subject],
     }
-    await world.below.apply(CLUSTER_ROLE_BINDINGS, body, field_manager="tests")
+    await world.super_client.apply(CLUSTER_ROLE_BINDINGS, body, field_manager="tests")
     # In the tenant, the syncer of the tests has another user name than in the product.
     own = {**body, "metadata": {"name": "tests-rules"}}
-    await world.above.apply(CLUSTER_ROLE_BINDINGS, own, field_manager="tests")
+    await world.tenant_client.apply(CLUSTER_ROLE_BINDINGS, own, field_manager="tests")
 
 
 @contextlib.asynccontextmanager
@@ -151,11 +151,11 @@ async def device_class(world: SyncerWorld, labels: Mapping[str, str]) -> AsyncIt
             "config": [{"opaque": {"driver": DRIVER, "parameters": {"secret": "s"}}}],
         },
     }
-    await world.below.create(CLASSES, body)
+    await world.super_client.create(CLASSES, body)
     try:
         yield name
     finally:
-        await world.below.delete(CLASSES, name)
+        await world.super_client.delete(CLASSES, name)
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ async def devices(
 
 async def get_claim(world: SyncerWorld, space: str, name: str) -> Object:
     """Return a claim of the tenant."""
-    return await world.above.get(CLAIMS, name, namespace=space)
+    return await world.tenant_client.get(CLAIMS, name, namespace=space)
 
 
 async def allocate(world: SyncerWorld, space: str, name: str, device: str) -> None:
@@ -186,8 +186,10 @@ async def allocate(world: SyncerWorld, space: str, name: str, device: str) -> No
 
 async def set_status(world: SyncerWorld, space: str, name: str, status: Object) -> None:
     """Write the status of a super claim."""
-    below = world.super_namespace(space)
-    await world.below.patch(CLAIMS, name, {"status": status}, namespace=below, subresource="status")
+    super_space = world.super_namespace(space)
+    await world.super_client.patch(
+        CLAIMS, name, {"status": status}, namespace=super_space, subresource="status"
+    )
 
 
 def list_devices(claim: Object) -> list[str]:
@@ -207,18 +209,20 @@ async def list_messages(world: SyncerWorld, space: str, name: str) -> list[str]:
 
 async def test_a_pod_waits_for_its_claim_and_the_allocation_comes_back(devices: SyncerWorld):
     async with device_class(devices, OFFERED) as class_name:
-        shown = await eventually(lambda: devices.above.get(CLASSES, class_name), within=30)
+        shown = await eventually(lambda: devices.tenant_client.get(CLASSES, class_name), within=30)
         assert "config" not in shown["spec"]
         assert shown["spec"]["selectors"]
         space = await devices.namespace()
-        await devices.above.create(PODS, pod_with("web", resourceClaimName="mine"), namespace=space)
+        await devices.tenant_client.create(
+            PODS, pod_with("web", resourceClaimName="mine"), namespace=space
+        )
         messages = await eventually(lambda: list_messages(devices, space, "web"), until=bool)
         assert len(messages) == 1
         assert "the ResourceClaim mine, does not exist. Create it (rule" in messages[0]
         assert not await devices.has_twin(PODS, space, "web")
 
         spec = claim_spec(class_name, count=1)
-        await devices.above.create(CLAIMS, claim("mine", spec), namespace=space)
+        await devices.tenant_client.create(CLAIMS, claim("mine", spec), namespace=space)
         twin = await eventually(lambda: devices.twin(PODS, space, "web"))
         assert twin["spec"]["resourceClaims"] == [{"name": "device", "resourceClaimName": "mine"}]
         assert twin["spec"]["containers"][0]["resources"]["claims"] == [{"name": "device"}]
@@ -226,7 +230,7 @@ async def test_a_pod_waits_for_its_claim_and_the_allocation_comes_back(devices: 
         await allocate(devices, space, "mine", "device-0")
         node = await devices.super_node()
         await devices.start_pod(space, "web", node)
-        own = await devices.above.get(PODS, "web", namespace=space)
+        own = await devices.tenant_client.get(PODS, "web", namespace=space)
         # The tenant's own controller reserves the claim for the tenant's own pod.
         found = await eventually(
             lambda: get_claim(devices, space, "mine"),
@@ -258,12 +262,12 @@ async def test_a_claim_of_a_template_is_named_directly(devices: SyncerWorld):
             "metadata": {"name": "each"},
             "spec": {"spec": claim_spec(class_name)},
         }
-        await eventually(lambda: devices.above.get(CLASSES, class_name), within=30)
-        await devices.above.create(TEMPLATES, template, namespace=space)
+        await eventually(lambda: devices.tenant_client.get(CLASSES, class_name), within=30)
+        await devices.tenant_client.create(TEMPLATES, template, namespace=space)
         body = pod_with("web", resourceClaimTemplateName="each")
-        await devices.above.create(PODS, body, namespace=space)
+        await devices.tenant_client.create(PODS, body, namespace=space)
         twin = await eventually(lambda: devices.twin(PODS, space, "web"), within=30)
-        own = await devices.above.get(PODS, "web", namespace=space)
+        own = await devices.tenant_client.get(PODS, "web", namespace=space)
         (made,) = own["status"]["resourceClaimStatuses"]
         name = made["resourceClaimName"]
         assert twin["spec"]["resourceClaims"] == [{"name": "device", "resourceClaimName": name}]
@@ -277,7 +281,7 @@ async def test_a_claim_of_a_template_is_named_directly(devices: SyncerWorld):
 
 async def test_refused_claims_name_the_field_and_a_class_is_offered_later(devices: SyncerWorld):
     async with device_class(devices, {}) as hidden, device_class(devices, OFFERED) as shown:
-        await eventually(lambda: devices.above.get(CLASSES, shown), within=30)
+        await eventually(lambda: devices.tenant_client.get(CLASSES, shown), within=30)
         space = await devices.namespace()
         opaque = {"opaque": {"driver": DRIVER, "parameters": {"path": "/etc"}}}
         taint = {"key": "x", "operator": "Exists", "effect": "NoSchedule"}
@@ -289,21 +293,21 @@ async def test_refused_claims_name_the_field_and_a_class_is_offered_later(device
             "tolerant": (claim_spec(shown, tolerations=[taint]), "exactly.tolerations"),
         }
         for name, (spec, path) in cases.items():
-            await devices.above.create(CLAIMS, claim(name, spec), namespace=space)
+            await devices.tenant_client.create(CLAIMS, claim(name, spec), namespace=space)
             messages = await eventually(
                 lambda name=name: list_messages(devices, space, name), until=bool
             )
             assert path in messages[0]
             assert not await devices.has_twin(CLAIMS, space, name)
-        await devices.above.create(
+        await devices.tenant_client.create(
             PODS, pod_with("web", resourceClaimName="hidden"), namespace=space
         )
         messages = await eventually(lambda: list_messages(devices, space, "web"), until=bool)
         assert "is not synced" in messages[0]
-        await devices.below.patch(CLASSES, hidden, {"metadata": {"labels": dict(OFFERED)}})
+        await devices.super_client.patch(CLASSES, hidden, {"metadata": {"labels": dict(OFFERED)}})
         await eventually(lambda: devices.twin(CLAIMS, space, "hidden"))
         await eventually(lambda: devices.twin(PODS, space, "web"))
-        await eventually(lambda: devices.above.get(CLASSES, hidden))
+        await eventually(lambda: devices.tenant_client.get(CLASSES, hidden))
 
 
 def test_a_tenants_own_class_is_not_offered_by_its_name():

@@ -15,9 +15,9 @@ BEGAN = "2026-01-01T00:00:00.000000Z"
 
 
 async def placed(world: SyncerWorld) -> tuple[str, str, Object]:
-    """Have a pod run; returns its namespace, its node and its twin."""
+    """Have a pod run. Returns its namespace, its node and its twin."""
     space, node = await world.namespace(), await world.super_node()
-    await world.above.create(PODS, pod("web"), namespace=space)
+    await world.tenant_client.create(PODS, pod("web"), namespace=space)
     await world.start_pod(space, "web", node)
     return space, node, await world.twin(PODS, space, "web")
 
@@ -37,16 +37,16 @@ def about(twin: Object) -> Object:
 async def shown(world: SyncerWorld, space: str, name: str, **fields: object) -> Object:
     """Wait until the tenant has an Event with these fields."""
     return await eventually(
-        lambda: world.above.get(EVENTS, name, namespace=space),
+        lambda: world.tenant_client.get(EVENTS, name, namespace=space),
         until=lambda event: all(event.get(key) == value for key, value in fields.items()),
     )
 
 
-async def test_an_event_grows_in_the_tenant_as_it_grows_below(synced: SyncerWorld):
+async def test_an_event_grows_in_the_tenant_as_it_grows_in_the_super_cluster(synced: SyncerWorld):
     space, node, twin = await placed(synced)
-    below = twin["metadata"]["namespace"]
+    super_space = twin["metadata"]["namespace"]
     event = {
-        "metadata": {"name": "web.1", "namespace": below},
+        "metadata": {"name": "web.1", "namespace": super_space},
         "involvedObject": about(twin),
         "reason": "BackOff",
         "message": "restarting",
@@ -56,17 +56,17 @@ async def test_an_event_grows_in_the_tenant_as_it_grows_below(synced: SyncerWorl
         "lastTimestamp": "2026-01-01T00:00:00Z",
         "source": {"component": "kubelet", "host": node},
     }
-    await synced.below.create(EVENTS, event)
+    await synced.super_client.create(EVENTS, event)
     await shown(synced, space, "web.1", count=1)
     since = synced.mark("tenant")
     grown = {"count": 7, "lastTimestamp": "2026-01-01T00:09:00Z"}
-    await synced.below.patch(EVENTS, "web.1", grown, namespace=below)
+    await synced.super_client.patch(EVENTS, "web.1", grown, namespace=super_space)
     told = await shown(synced, space, "web.1", **grown)
     assert told["source"] == {"component": "kubelet", "host": node}
     assert told["firstTimestamp"] == "2026-01-01T00:00:00Z"
-    # Gone in the tenant by its own time to live: the next occurrence makes it anew.
-    await synced.above.delete(EVENTS, "web.1", namespace=space)
-    await synced.below.patch(EVENTS, "web.1", {"count": 8}, namespace=below)
+    # Gone in the tenant by its own time to live: the next occurrence creates it again.
+    await synced.tenant_client.delete(EVENTS, "web.1", namespace=space)
+    await synced.super_client.patch(EVENTS, "web.1", {"count": 8}, namespace=super_space)
     await shown(synced, space, "web.1", count=8)
     await synced.idle()
     writes = [w for w in synced.writes("tenant", since) if w.namespace == space]
@@ -76,43 +76,43 @@ async def test_an_event_grows_in_the_tenant_as_it_grows_below(synced: SyncerWorl
 async def test_an_event_grows_after_a_restart_too(world: SyncerWorld):
     async with world.syncer():
         space, _, twin = await placed(world)
-        below = twin["metadata"]["namespace"]
+        super_space = twin["metadata"]["namespace"]
         event = {
-            "metadata": {"name": "web.2", "namespace": below},
+            "metadata": {"name": "web.2", "namespace": super_space},
             "involvedObject": about(twin),
             "reason": "BackOff",
             "message": "m",
             "type": "Warning",
             "count": 1,
         }
-        await world.below.create(EVENTS, event)
+        await world.super_client.create(EVENTS, event)
         await shown(world, space, "web.2", count=1)
     async with world.syncer():
-        await world.below.patch(EVENTS, "web.2", {"count": 2}, namespace=below)
+        await world.super_client.patch(EVENTS, "web.2", {"count": 2}, namespace=super_space)
         await shown(world, space, "web.2", count=2)
 
 
 async def test_an_event_of_the_newer_api_keeps_its_series(synced: SyncerWorld):
     space, node, twin = await placed(synced)
-    below = twin["metadata"]["namespace"]
+    super_space = twin["metadata"]["namespace"]
     event = {
-        "metadata": {"name": "web.3", "namespace": below},
+        "metadata": {"name": "web.3", "namespace": super_space},
         "regarding": about(twin),
         "eventTime": BEGAN,
         "reason": "Scheduled",
         "action": "Binding",
-        "note": f"assigned {below}/web to {node}",
+        "note": f"assigned {super_space}/web to {node}",
         "type": "Normal",
         "reportingController": "default-scheduler",
-        "reportingInstance": f"{below}/default-scheduler-{node}",
+        "reportingInstance": f"{super_space}/default-scheduler-{node}",
     }
-    await synced.below.create(NEW_EVENTS, event)
+    await synced.super_client.create(NEW_EVENTS, event)
     await shown(synced, space, "web.3")
     series = {"count": 3, "lastObservedTime": "2026-01-01T00:05:00.000000Z"}
-    await synced.below.patch(NEW_EVENTS, "web.3", {"series": series}, namespace=below)
+    await synced.super_client.patch(NEW_EVENTS, "web.3", {"series": series}, namespace=super_space)
     await shown(synced, space, "web.3", series=series)
-    told = await synced.above.get(NEW_EVENTS, "web.3", namespace=space)
-    own = await synced.above.get(PODS, "web", namespace=space)
+    told = await synced.tenant_client.get(NEW_EVENTS, "web.3", namespace=space)
+    own = await synced.tenant_client.get(PODS, "web", namespace=space)
     assert told["regarding"]["uid"] == own["metadata"]["uid"]
     assert told["regarding"]["namespace"] == space
     assert (told["eventTime"], told["action"]) == (BEGAN, "Binding")
@@ -124,7 +124,7 @@ async def test_an_event_of_the_newer_api_keeps_its_series(synced: SyncerWorld):
 async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: SyncerWorld):
     """Another tenant's root and super namespace, an agent, a node that is not shown."""
     space, node, twin = await placed(synced)
-    below = twin["metadata"]["namespace"]
+    super_space = twin["metadata"]["namespace"]
     long_space = await synced.namespace(f"{fresh_name('long')}-{'z' * 50}"[:63])
     other = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
@@ -132,7 +132,7 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: SyncerWorl
         "metadata": {"name": fresh_name("vc"), "namespace": "default"},
         "spec": {"clusterVersionName": "v1.36"},
     }
-    made = await synced.below.create(VIRTUAL_CLUSTERS, other)
+    made = await synced.super_client.create(VIRTUAL_CLUSTERS, other)
     uid, name = made["metadata"]["uid"], made["metadata"]["name"]
     root = names.build_root_namespace("default", name, uid)
     theirs = ownership.Tenant(name=name, namespace="default", uid=uid, root=root)
@@ -145,12 +145,12 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: SyncerWorl
             "annotations": ownership.build_owner_annotations(theirs, "shop", "x"),
         },
     }
-    await synced.below.create(NAMESPACES, foreign)
+    await synced.super_client.create(NAMESPACES, foreign)
     hidden = await synced.super_node(fresh_name("hidden"))
     agent = pod(fresh_name("vn-agent"))
     agent["metadata"]["labels"] = {"app.kubernetes.io/name": wellknown.AGENT}
     agent["spec"]["serviceAccountName"] = "default"
-    await eventually(lambda: synced.below.create(PODS, agent, namespace=HOME))
+    await eventually(lambda: synced.super_client.create(PODS, agent, namespace=HOME))
     caches = synced.running[-1].home
     agent_name = agent["metadata"]["name"]
     await eventually(
@@ -166,7 +166,7 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: SyncerWorl
         f" {hidden}; asked {HOME}/{agent_name}."
     )
     event = {
-        "metadata": {"name": "web.4", "namespace": below},
+        "metadata": {"name": "web.4", "namespace": super_space},
         "involvedObject": about(twin),
         "reason": "Odd",
         "message": message,
@@ -175,7 +175,7 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: SyncerWorl
         "reportingInstance": f"{agent_name} on {hidden}",
         "source": {"component": f"{root}-shop", "host": hidden},
     }
-    await synced.below.create(EVENTS, event)
+    await synced.super_client.create(EVENTS, event)
     told = await shown(synced, space, "web.4")
     waiting = {"waiting": {"reason": "CreateContainerError", "message": message}}
     status = running_status("web")
@@ -187,11 +187,11 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: SyncerWorl
         containerStatuses=[{**status["containerStatuses"][0], "state": waiting}],
     )
     said = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: body["status"].get("message"),
     )
-    await synced.below.delete(VIRTUAL_CLUSTERS, name, namespace="default")
-    await synced.below.delete(NAMESPACES, f"{root}-shop")
+    await synced.super_client.delete(VIRTUAL_CLUSTERS, name, namespace="default")
+    await synced.super_client.delete(NAMESPACES, f"{root}-shop")
     clean = (
         f"another-namespace/p and another-namespace: no; {long_space}/p on {node}, not"
         f" another-node; asked {HOME}/node-agent."

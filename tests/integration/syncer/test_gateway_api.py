@@ -94,7 +94,7 @@ async def create(client: Client, resource: Resource, body: Object, *, namespace:
 async def ensure(world: SyncerWorld, resource: Resource, body: Object, namespace: str = "") -> None:
     """Create an object of the super cluster, unless an earlier test has."""
     with contextlib.suppress(AlreadyExists):
-        await create(world.below, resource, body, namespace=namespace)
+        await create(world.super_client, resource, body, namespace=namespace)
 
 
 async def grant(world: SyncerWorld, rules: list[Object]) -> None:
@@ -102,7 +102,7 @@ async def grant(world: SyncerWorld, rules: list[Object]) -> None:
     name = wellknown.SYNCER_RULES_ROLE
     role = {"apiVersion": CLUSTER_ROLES.api_version, "kind": "ClusterRole"}
     role |= {"metadata": {"name": name}, "rules": rules}
-    await world.below.apply(CLUSTER_ROLES, role, field_manager="tests")
+    await world.super_client.apply(CLUSTER_ROLES, role, field_manager="tests")
     group = CLUSTER_ROLES.group
     binding = {
         "apiVersion": CLUSTER_ROLE_BINDINGS.api_version,
@@ -111,9 +111,9 @@ async def grant(world: SyncerWorld, rules: list[Object]) -> None:
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
         "subjects": [{"apiGroup": group, "kind": "User", "name": SYNCER}],
     }
-    await world.below.apply(CLUSTER_ROLE_BINDINGS, binding, field_manager="tests")
+    await world.super_client.apply(CLUSTER_ROLE_BINDINGS, binding, field_manager="tests")
     own = {**binding, "metadata": {"name": "tests-rules"}}
-    await world.above.apply(CLUSTER_ROLE_BINDINGS, own, field_manager="tests")
+    await world.tenant_client.apply(CLUSTER_ROLE_BINDINGS, own, field_manager="tests")
 
 
 @contextlib.asynccontextmanager
@@ -129,7 +129,7 @@ async def gateways(world: SyncerWorld) -> AsyncIterator[str]:
     roles = (each for each in objects if each["metadata"]["name"].startswith("sync-rule:"))
     await grant(world, [rule for role in roles for rule in role["rules"]])
     for rule in rules:
-        await world.below.create(SYNC_RULES, rule, validation="Strict")
+        await world.super_client.create(SYNC_RULES, rule, validation="Strict")
     await ensure(world, NAMESPACES, {"metadata": {"name": EDGE}})
     chosen = ClassFilter(match_labels={"sync-rules": "gateway-api"})
     policy = msgspec.structs.replace(BASELINE_POLICY, sync_rules=chosen)
@@ -148,15 +148,15 @@ async def gateways(world: SyncerWorld) -> AsyncIterator[str]:
             await ensure(world, GATEWAYS, build_gateway("shared", SHARED), EDGE)
             await ensure(world, GATEWAYS, build_gateway("hidden", {}), EDGE)
             with contextlib.suppress(AlreadyExists):
-                await create(world.above, NAMESPACES, {"metadata": {"name": SHOWN}})
+                await create(world.tenant_client, NAMESPACES, {"metadata": {"name": SHOWN}})
             await eventually(
-                lambda: world.above.get(GATEWAYS, "shared", namespace=SHOWN), within=90
+                lambda: world.tenant_client.get(GATEWAYS, "shared", namespace=SHOWN), within=90
             )
             yield await world.namespace()
         finally:
             for rule in rules:
                 with contextlib.suppress(NotFound):
-                    await world.below.delete(SYNC_RULES, rule["metadata"]["name"])
+                    await world.super_client.delete(SYNC_RULES, rule["metadata"]["name"])
     await manage(world)
 
 
@@ -177,7 +177,7 @@ async def test_routes_reach_the_super_cluster_and_their_status_comes_back(world:
     """Routes, grants and policies have names of the super cluster, and their statuses have not."""
     async with gateways(world) as space:
         host, other = fresh_host(), await world.namespace()
-        below, elsewhere = (world.super_namespace(each) for each in (space, other))
+        super_space, elsewhere = (world.super_namespace(each) for each in (space, other))
         mirrored = {"backendRef": {"name": "shadow", "namespace": other, "port": 80}}
         refs = [{"name": "web", "port": 80}, {"name": "api", "namespace": other, "port": 81}]
         route = build_route("web", host, backendRefs=refs)
@@ -186,7 +186,7 @@ async def test_routes_reach_the_super_cluster_and_their_status_comes_back(world:
             {"type": "RequestMirror", "requestMirror": mirrored},
             {"type": "RequestHeaderModifier", "requestHeaderModifier": headers},
         ]
-        await create(world.above, HTTP_ROUTES, route, namespace=space)
+        await create(world.tenant_client, HTTP_ROUTES, route, namespace=space)
         twin = await eventually(lambda: world.twin(HTTP_ROUTES, space, "web"), within=30)
         (parent,), (rule,) = twin["spec"]["parentRefs"], twin["spec"]["rules"]
         assert (parent["name"], parent["namespace"]) == ("shared", EDGE)
@@ -194,7 +194,7 @@ async def test_routes_reach_the_super_cluster_and_their_status_comes_back(world:
         assert rule["filters"][0]["requestMirror"]["backendRef"]["namespace"] == elsewhere
         assert rule["filters"][1]["requestHeaderModifier"] == headers
 
-        shown = {**CONDITION, "message": f"{below}/web is attached"}
+        shown = {**CONDITION, "message": f"{super_space}/web is attached"}
         status = {
             "parents": [
                 {
@@ -204,11 +204,11 @@ async def test_routes_reach_the_super_cluster_and_their_status_comes_back(world:
                 }
             ]
         }
-        await world.below.patch(
-            HTTP_ROUTES, "web", {"status": status}, namespace=below, subresource="status"
+        await world.super_client.patch(
+            HTTP_ROUTES, "web", {"status": status}, namespace=super_space, subresource="status"
         )
         own = await eventually(
-            lambda: world.above.get(HTTP_ROUTES, "web", namespace=space),
+            lambda: world.tenant_client.get(HTTP_ROUTES, "web", namespace=space),
             until=lambda found: bool((found.get("status") or {}).get("parents")),
         )
         (entry,) = own["status"]["parents"]
@@ -219,19 +219,21 @@ async def test_routes_reach_the_super_cluster_and_their_status_comes_back(world:
         froms = [{"group": GROUP, "kind": "HTTPRoute", "namespace": space}]
         body = {"from": froms, "to": [{"group": "", "kind": "Service", "name": "api"}]}
         grant_body = {"metadata": {"name": "web"}, "spec": body}
-        await create(world.above, GRANTS, grant_body, namespace=other)
+        await create(world.tenant_client, GRANTS, grant_body, namespace=other)
         twin = await eventually(lambda: world.twin(GRANTS, other, "web"))
-        assert twin["spec"]["from"][0]["namespace"] == below
+        assert twin["spec"]["from"][0]["namespace"] == super_space
         assert twin["spec"]["to"] == body["to"]
 
         grpc = build_route("rpc", fresh_host())
-        await create(world.above, GRPC_ROUTES, grpc, namespace=space)
+        await create(world.tenant_client, GRPC_ROUTES, grpc, namespace=space)
         await eventually(lambda: world.twin(GRPC_ROUTES, space, "rpc"))
-        await create(world.above, TLS_ROUTES, build_route("tls", fresh_host()), namespace=space)
+        await create(
+            world.tenant_client, TLS_ROUTES, build_route("tls", fresh_host()), namespace=space
+        )
         await eventually(lambda: world.twin(TLS_ROUTES, space, "tls"))
 
         data = {"metadata": {"name": "authority"}, "data": {"ca.crt": "x"}}
-        await create(world.above, CONFIG_MAPS, data, namespace=space)
+        await create(world.tenant_client, CONFIG_MAPS, data, namespace=space)
         validation = {
             "hostname": "web.example",
             "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "authority"}],
@@ -239,7 +241,7 @@ async def test_routes_reach_the_super_cluster_and_their_status_comes_back(world:
         target = {"group": "", "kind": "Service", "name": "web"}
         spec = {"targetRefs": [target], "validation": validation}
         policy = {"metadata": {"name": "web"}, "spec": spec}
-        await create(world.above, TLS_POLICIES, policy, namespace=space)
+        await create(world.tenant_client, TLS_POLICIES, policy, namespace=space)
         twin = await eventually(lambda: world.twin(TLS_POLICIES, space, "web"))
         assert twin["spec"] == spec
         await eventually(lambda: world.twin(CONFIG_MAPS, space, "authority"))
@@ -252,10 +254,12 @@ async def test_gateways_are_shown_with_their_status(world: SyncerWorld):
         addresses = [{"type": "IPAddress", "value": "198.51.100.7"}]
         status = {"addresses": addresses, "conditions": [condition]}
         patch = {"status": status}
-        await world.below.patch(GATEWAYS, "shared", patch, namespace=EDGE, subresource="status")
+        await world.super_client.patch(
+            GATEWAYS, "shared", patch, namespace=EDGE, subresource="status"
+        )
 
         async def read() -> Object:
-            return await world.above.get(GATEWAYS, "shared", namespace=SHOWN)
+            return await world.tenant_client.get(GATEWAYS, "shared", namespace=SHOWN)
 
         def is_shown(found: Object) -> bool:
             shown = found.get("status") or {}
@@ -263,17 +267,19 @@ async def test_gateways_are_shown_with_their_status(world: SyncerWorld):
 
         await eventually(read, until=is_shown, within=30)
         forged = {"status": {"addresses": [{"type": "IPAddress", "value": "192.0.2.9"}]}}
-        await world.above.patch(GATEWAYS, "shared", forged, namespace=SHOWN, subresource="status")
+        await world.tenant_client.patch(
+            GATEWAYS, "shared", forged, namespace=SHOWN, subresource="status"
+        )
         await eventually(read, until=is_shown, within=30)
 
-        found = await world.above.list(GATEWAYS, namespace=SHOWN)
+        found = await world.tenant_client.list(GATEWAYS, namespace=SHOWN)
         names = {each["metadata"]["name"] for each in found["items"]}
         assert "shared" in names
         assert "hidden" not in names
         accepted = {"status": {"conditions": [CONDITION]}}
-        await world.below.patch(CLASSES, "edge", accepted, subresource="status")
+        await world.super_client.patch(CLASSES, "edge", accepted, subresource="status")
         await eventually(
-            lambda: world.above.get(CLASSES, "edge"),
+            lambda: world.tenant_client.get(CLASSES, "edge"),
             until=lambda each: CONDITION in (each.get("status") or {}).get("conditions", ()),
             within=30,
         )
@@ -310,7 +316,7 @@ async def test_what_would_touch_others_is_refused(world: SyncerWorld):
             ),
         }
         for route, _, _ in cases.values():
-            await create(world.above, HTTP_ROUTES, route, namespace=space)
+            await create(world.tenant_client, HTTP_ROUTES, route, namespace=space)
         for name, (_, rule, path) in cases.items():
             message = await find_refusal(world, space, name)
             assert f"rule {rule}" in message, (name, message)
@@ -319,14 +325,14 @@ async def test_what_would_touch_others_is_refused(world: SyncerWorld):
 
         outside = build_route("outside", fresh_host())
         outside["spec"]["parentRefs"][0]["namespace"] = EDGE  # its name in the super cluster
-        await create(world.above, HTTP_ROUTES, outside, namespace=space)
+        await create(world.tenant_client, HTTP_ROUTES, outside, namespace=space)
         assert f"must be {SHOWN}" in await find_refusal(world, space, "outside")
 
         spec = {"type": "ExternalName", "externalName": "db.internal"}
         external = {"metadata": {"name": "external"}, "spec": spec}
-        await create(world.above, SERVICES, external, namespace=space)
+        await create(world.tenant_client, SERVICES, external, namespace=space)
         named = build_route("named", fresh_host(), backendRefs=[{"name": "external", "port": 80}])
-        await create(world.above, HTTP_ROUTES, named, namespace=space)
+        await create(world.tenant_client, HTTP_ROUTES, named, namespace=space)
         assert "ExternalName" in await find_refusal(world, space, "named")
 
 
@@ -337,7 +343,7 @@ async def test_a_host_belongs_to_the_first_object_that_names_it(world: SyncerWor
         parent = {"name": "shared", "namespace": EDGE}
         spec = {"parentRefs": [parent], "hostnames": [host]}
         other = {"metadata": {"name": fresh_name("theirs")}, "spec": spec}
-        await create(world.below, HTTP_ROUTES, other, namespace="default")
+        await create(world.super_client, HTTP_ROUTES, other, namespace="default")
         stores = world.session.connection.home_cluster.ruled.get_host_stores()
         foreign = stores["HTTPRoute of no tenant"]
         await eventually(lambda: foreign.get("default", other["metadata"]["name"]))
@@ -354,10 +360,10 @@ async def test_a_host_belongs_to_the_first_object_that_names_it(world: SyncerWor
         )
         for resource, body in claims:
             name = body["metadata"]["name"]
-            await create(world.above, resource, body, namespace=space)
+            await create(world.tenant_client, resource, body, namespace=space)
             assert "rule host-taken" in await find_refusal(world, space, name)
             assert not await world.has_twin(resource, space, name)
-        await world.below.delete(HTTP_ROUTES, other["metadata"]["name"], namespace="default")
+        await world.super_client.delete(HTTP_ROUTES, other["metadata"]["name"], namespace="default")
         for resource, body in claims:
             name = body["metadata"]["name"]
             await eventually(lambda r=resource, n=name: world.twin(r, space, n), within=30)
@@ -367,12 +373,14 @@ async def test_a_gateway_that_is_no_longer_shown_loses_the_routes(world: SyncerW
     """The copy of a route goes when the super admin removes the label of its Gateway."""
     async with gateways(world) as space:
         await ensure(world, GATEWAYS, build_gateway("lent", SHARED), EDGE)
-        await eventually(lambda: world.above.get(GATEWAYS, "lent", namespace=SHOWN), within=30)
+        await eventually(
+            lambda: world.tenant_client.get(GATEWAYS, "lent", namespace=SHOWN), within=30
+        )
         route = build_route("web", fresh_host(), gateway="lent")
-        await create(world.above, HTTP_ROUTES, route, namespace=space)
+        await create(world.tenant_client, HTTP_ROUTES, route, namespace=space)
         await eventually(lambda: world.twin(HTTP_ROUTES, space, "web"))
         hidden = {"metadata": {"labels": dict.fromkeys(SHARED)}}
-        await world.below.patch(GATEWAYS, "lent", hidden, namespace=EDGE)
+        await world.super_client.patch(GATEWAYS, "lent", hidden, namespace=EDGE)
         await eventually(
             lambda: world.has_twin(HTTP_ROUTES, space, "web"), until=lambda there: not there
         )

@@ -112,7 +112,7 @@ async def back(world: SyncerWorld, namespace: str, address: str, port: int) -> N
         "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
         "ports": [{"port": port, "name": "", "protocol": "TCP"}],
     }
-    await create(world.below, ENDPOINT_SLICES, body, namespace=namespace)
+    await create(world.super_client, ENDPOINT_SLICES, body, namespace=namespace)
 
 
 async def test_the_real_gateway_serves_the_tenants_service_and_no_other(
@@ -126,25 +126,30 @@ async def test_the_real_gateway_serves_the_tenants_service_and_no_other(
         real = build_gateway(fresh_name("real"), SHARED, port)
         name = real["metadata"]["name"]
         await ensure(world, GATEWAYS, real, EDGE)
-        await eventually(lambda: world.above.get(GATEWAYS, name, namespace=SHOWN), within=30)
+        await eventually(
+            lambda: world.tenant_client.get(GATEWAYS, name, namespace=SHOWN), within=30
+        )
         foreign = fresh_name("foreign")  # a namespace that is not the tenant's
-        await create(world.below, NAMESPACES, {"metadata": {"name": foreign}})
-        await create(world.below, SERVICES, service, namespace=foreign)
-        await create(world.above, SERVICES, service, namespace=space)
+        await create(world.super_client, NAMESPACES, {"metadata": {"name": foreign}})
+        await create(world.super_client, SERVICES, service, namespace=foreign)
+        await create(world.tenant_client, SERVICES, service, namespace=space)
         await eventually(lambda: world.twin(SERVICES, space, "web"))
         with serve("own") as own, serve("stolen") as stolen, run_traefik(kubeconfig, port):
             await back(world, world.super_namespace(space), *own)
             await back(world, foreign, *stolen)
             host, theft = fresh_host(), fresh_host()
             await create(
-                world.above, HTTP_ROUTES, build_route("web", host, gateway=name), namespace=space
+                world.tenant_client,
+                HTTP_ROUTES,
+                build_route("web", host, gateway=name),
+                namespace=space,
             )
             refs = [{"name": "web", "namespace": foreign, "port": 80}]
             stealing = build_route("theft", theft, gateway=name, backendRefs=refs)
-            await create(world.above, HTTP_ROUTES, stealing, namespace=space)
+            await create(world.tenant_client, HTTP_ROUTES, stealing, namespace=space)
 
             async def read_conditions(route: str) -> dict[str, str]:
-                found = await world.above.get(HTTP_ROUTES, route, namespace=space)
+                found = await world.tenant_client.get(HTTP_ROUTES, route, namespace=space)
                 parents = (found.get("status") or {}).get("parents") or ()
                 assert all(each["parentRef"]["namespace"] == SHOWN for each in parents)
                 return {

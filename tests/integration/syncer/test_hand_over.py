@@ -15,8 +15,8 @@ import pytest
 from syncer.app import USER_AGENT
 from tenancy import wellknown
 from tenancy.resources import PODS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant_lease
 from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
 from tests.support.alerts import firing
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.thorough
 BURST = 200
 DOWN = "VirtualClusterSyncerDown"
 BY_DESIGN = {"namespaces", "configmaps", "virtualclusters/status"}
-"""Whoever engages a tenant counts up its store's epoch, on both sides, and says that it did."""
+"""The syncer that engages a tenant increments the epoch on both sides, and logs that."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +44,27 @@ class TwoSyncers:
     async def burst(self, space: str, prefix: str) -> list[str]:
         """Create pods in the tenant faster than they can be carried down."""
         names = [f"{prefix}-{number}" for number in range(BURST)]
-        above = self.world.above
-        await asyncio.gather(*(above.create(PODS, pod(name), namespace=space) for name in names))
+        tenant_client = self.world.tenant_client
+        await asyncio.gather(
+            *(tenant_client.create(PODS, pod(name), namespace=space) for name in names)
+        )
         return names
 
-    async def below(self, space: str) -> set[str]:
+    async def super_pods(self, space: str) -> set[str]:
         """Return the names of the super pods."""
-        found = await self.world.below.list(PODS, namespace=self.world.super_namespace(space))
+        found = await self.world.super_client.list(
+            PODS, namespace=self.world.super_namespace(space)
+        )
         return {each["metadata"]["name"] for each in found["items"]}
 
     async def some_are_below(self, space: str) -> None:
         """Wait for the first ones."""
-        await eventually(lambda: self.below(space), within=PATIENCE)
+        await eventually(lambda: self.super_pods(space), within=PATIENCE)
 
     async def all_are_below(self, space: str, names: Sequence[str]) -> None:
         """Wait for the last one."""
         wanted = set(names)
-        await eventually(lambda: self.below(space), until=wanted.issubset, within=PATIENCE)
+        await eventually(lambda: self.super_pods(space), until=wanted.issubset, within=PATIENCE)
 
 
 @pytest.fixture
@@ -71,7 +75,7 @@ async def stage(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator
         one, two = (started(name, tmp_path, kubeconfig) for name in ("one", "two"))
         pair = ReplicaPair(
             (one, two),
-            client=world.below,
+            client=world.super_client,
             lease=(HOME, wellknown.SYNCER),
             agent=USER_AGENT,
             planes=(super_plane, world.tenant_plane),
@@ -83,7 +87,7 @@ async def stage(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator
 
 
 def started(name: str, folder: Path, kubeconfig: bytes) -> SyncerProcess:
-    """Start a syncer in a pod of that name; a second time, it is that pod's container again."""
+    """Start a syncer in a pod of that name. A second time, it is that pod's container again."""
     return SyncerProcess("syncer", name, folder, kubeconfig, env={"POD_UID": f"uid-{name}"})
 
 
@@ -107,7 +111,7 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(
         await stage.some_are_below(space)
         killed = time.time()
         holder.process.kill()
-    assert len(await stage.below(space)) < BURST, "the holder was too fast to be killed"
+    assert len(await stage.super_pods(space)) < BURST, "the holder was too fast to be killed"
     await stage.all_are_below(space, creating.result())
     print(f"hand-over {pair.hand_over(standby, killed, marked):.1f} s (goal {GOAL:.0f})")
     after = await pair.lease()
@@ -135,7 +139,7 @@ async def test_a_container_that_is_started_again_goes_on_with_its_lease(stage: T
         creating = group.create_task(stage.burst(space, "crashed"))
         await stage.some_are_below(space)
         holder.process.kill()
-    assert len(await stage.below(space)) < BURST, "the holder was too fast to be killed"
+    assert len(await stage.super_pods(space)) < BURST, "the holder was too fast to be killed"
     again = stage.start(holder.name)
     try:
         await stage.all_are_below(space, creating.result())
@@ -165,10 +169,10 @@ async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wake
         creating = group.create_task(stage.burst(space, "frozen"))
         await stage.some_are_below(space)
         holder.process.pause()
-    assert len(await stage.below(space)) < BURST, "the holder was too fast to be frozen"
+    assert len(await stage.super_pods(space)) < BURST, "the holder was too fast to be frozen"
     await eventually(pair.holder, until=standby.name.__eq__, within=PATIENCE)
     await stage.all_are_below(space, creating.result())
-    # News for whoever wakes: more to make than it has hands, and all of it made already.
+    # Work for the syncer that continues: more than its workers, and all of it done already.
     await stage.all_are_below(space, await stage.burst(space, "more"))
     marked = pair.mark()
     holder.process.resume()

@@ -40,13 +40,13 @@ async def test_each_super_namespace_has_the_default_policies_before_its_first_po
     """SEC-40: no pod is ever open to everything."""
     since = synced.mark("super")
     space = await synced.namespace()
-    await synced.above.create(PODS, pod("p"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("p"), namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "p"))
-    below = synced.super_namespace(space)
+    super_space = synced.super_namespace(space)
     made = [
         (write.resource, write.name)
         for write in synced.writes("super", since)
-        if write.namespace == below and write.verb == "create"
+        if write.namespace == super_space and write.verb == "create"
     ]
     first = [resource for resource, _ in made].index("pods")
     policies = {name for resource, name in made[:first] if resource == "networkpolicies"}
@@ -54,19 +54,21 @@ async def test_each_super_namespace_has_the_default_policies_before_its_first_po
 
 
 @pytest.mark.parametrize("name", names.DEFAULT_POLICIES)
-async def test_a_default_policy_that_somebody_changed_or_deleted_is_restored(
+async def test_a_default_policy_that_another_writer_changed_or_deleted_is_restored(
     synced: SyncerWorld, name: str
 ):
     space = await synced.namespace()
     right = (await eventually(lambda: synced.twin(NETWORK_POLICIES, space, name)))["spec"]
-    below = synced.super_namespace(space)
+    super_space = synced.super_namespace(space)
     open_to_all: dict[str, Any] = {"ingress": [{}], "egress": [{}]}
-    await synced.below.patch(NETWORK_POLICIES, name, {"spec": open_to_all}, namespace=below)
+    await synced.super_client.patch(
+        NETWORK_POLICIES, name, {"spec": open_to_all}, namespace=super_space
+    )
     await eventually(
         lambda: synced.twin(NETWORK_POLICIES, space, name),
         until=lambda twin: twin["spec"] == right,
     )
-    await synced.below.delete(NETWORK_POLICIES, name, namespace=below)
+    await synced.super_client.delete(NETWORK_POLICIES, name, namespace=super_space)
     twin = await eventually(lambda: synced.twin(NETWORK_POLICIES, space, name))
     assert twin["spec"] == right
 
@@ -74,32 +76,32 @@ async def test_a_default_policy_that_somebody_changed_or_deleted_is_restored(
 async def test_the_marks_follow_policies_and_labels(synced: SyncerWorld):
     """SEC-41: and a pod that is created later has its mark from the first moment."""
     space = await synced.namespace()
-    await synced.above.create(PODS, pod("a"), namespace=space)
-    await synced.above.create(PODS, pod("b"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("a"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("b"), namespace=space)
     for name in ("a", "b"):
         await eventually(lambda name=name: synced.twin(PODS, space, name), until=marked())
     selector = {"podSelector": {"matchLabels": {"app": "a"}}}
     body = {"metadata": {"name": "p"}, "spec": {**selector, "policyTypes": ["Ingress"]}}
-    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    await synced.tenant_client.create(NETWORK_POLICIES, body, namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "a"), until=marked(POLICED_INGRESS))
     assert marks(await synced.twin(PODS, space, "b")) == set()
     # A pod that is created now has its mark from the first moment.
     own = pod("c")
     own["metadata"]["labels"] = {"app": "a"}
-    await synced.above.create(PODS, own, namespace=space)
+    await synced.tenant_client.create(PODS, own, namespace=space)
     created = await eventually(lambda: synced.twin(PODS, space, "c"))
     assert marks(created) == {POLICED_INGRESS}
     both = {"spec": {"policyTypes": ["Ingress", "Egress"]}}
-    await synced.above.patch(NETWORK_POLICIES, "p", both, namespace=space)
+    await synced.tenant_client.patch(NETWORK_POLICIES, "p", both, namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "a"), until=marked(*MARKS))
     relabelled = {"metadata": {"labels": {"app": "z"}}}
-    await synced.above.patch(PODS, "a", relabelled, namespace=space)
+    await synced.tenant_client.patch(PODS, "a", relabelled, namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "a"), until=marked())
     removed = {"metadata": {"labels": {POLICED_EGRESS: None}}}
-    below = synced.super_namespace(space)
-    await synced.below.patch(PODS, "c", removed, namespace=below)
+    super_space = synced.super_namespace(space)
+    await synced.super_client.patch(PODS, "c", removed, namespace=super_space)
     await eventually(lambda: synced.twin(PODS, space, "c"), until=marked(*MARKS))
-    await synced.above.delete(NETWORK_POLICIES, "p", namespace=space)
+    await synced.tenant_client.delete(NETWORK_POLICIES, "p", namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "c"), until=marked())
 
 
@@ -112,14 +114,14 @@ async def test_with_isolation_off_the_policies_go(synced: SyncerWorld):
         synced.session.enqueue(synced.session.build_key(DEFAULT_POLICY, space, name))
     for name in names.DEFAULT_POLICIES:
         await gone(lambda name=name: synced.twin(NETWORK_POLICIES, space, name))
-    await synced.above.create(PODS, pod("p"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("p"), namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "p"))
 
 
 async def test_a_policy_of_a_reserved_name_is_refused(synced: SyncerWorld):
     space = await synced.namespace()
     body = {"metadata": {"name": names.ISOLATION_POLICY}, "spec": {"podSelector": {}}}
-    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    await synced.tenant_client.create(NETWORK_POLICIES, body, namespace=space)
     (event,) = await eventually(lambda: synced.events(space))
     assert "reserved-name" in event["message"]
     twin = await synced.twin(NETWORK_POLICIES, space, names.ISOLATION_POLICY)
@@ -129,12 +131,12 @@ async def test_a_policy_of_a_reserved_name_is_refused(synced: SyncerWorld):
 async def test_a_slice_names_own_pods_as_long_as_they_run(synced: SyncerWorld):
     """SEC-42: the super cluster has no ranges of pods, so each private address may be a pod's."""
     space, address = await synced.namespace(), "10.244.77.7"
-    await synced.above.create(ENDPOINT_SLICES, slice_of(address), namespace=space)
+    await synced.tenant_client.create(ENDPOINT_SLICES, slice_of(address), namespace=space)
     event = (await eventually(lambda: synced.events(space)))[0]
     assert "spec.network.endpoints" in event["message"]
     assert not await synced.has_twin(ENDPOINT_SLICES, space, "away")
     node = await synced.super_node()
-    await synced.above.create(PODS, pod("p"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("p"), namespace=space)
     await synced.start_pod(space, "p", node)
     await synced.report(space, "p", podIP=address, podIPs=[{"ip": address}])
     await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))

@@ -1,4 +1,4 @@
-"""Every kind that goes down lives the same life; each write is counted, so that flapping shows."""
+"""Every kind that goes down lives the same life. Each write is counted, so that flapping shows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REFUSED = 400
 _CONFLICT = 409
 """Of a claim it counts for nothing: the binder and its protection write it meanwhile."""
 REPAIRED = 10.0
-"""Seconds that drift may last on a busy machine; the patrol alone would take minutes."""
+"""Seconds that drift may last on a busy machine. The resync alone would take minutes."""
 _CHANGES = {UpdateMethod.REPLACE: "update", UpdateMethod.MERGE: "patch", UpdateMethod.OWN: "patch"}
 BY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
 IN_NAMESPACES = pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def very_long() -> str:
 
 @dataclass(frozen=True)
 class KindLifecycle:
-    """One object on both sides: everybody's hands but the syncer's."""
+    """One object on both sides: all actors except the syncer."""
 
     world: SyncerWorld
     kind: SyncedKind
@@ -59,12 +59,12 @@ class KindLifecycle:
         return SAMPLES[self.kind.resource.kind]
 
     @property
-    def above(self) -> tuple[str, str]:
+    def tenant_key(self) -> tuple[str, str]:
         """Namespace and name in the tenant."""
         return (self.space, NAME) if self.kind.resource.namespaced else ("", self.space)
 
     @property
-    def below(self) -> tuple[str, str]:
+    def super_key(self) -> tuple[str, str]:
         """Namespace and name in the super cluster."""
         place = self.world.super_namespace(self.space)
         return (place, NAME) if self.kind.resource.namespaced else ("", place)
@@ -80,58 +80,60 @@ class KindLifecycle:
             {"name": "c", "configMap": {"name": NAME, "optional": True}},
             {"name": "s", "secret": {"secretName": NAME, "optional": True}},
         ]
-        await self.world.above.create(PODS, pod("user", volumes=volumes), namespace=self.space)
+        await self.world.tenant_client.create(
+            PODS, pod("user", volumes=volumes), namespace=self.space
+        )
         await eventually(lambda: self.world.twin(PODS, self.space, "user"))
         await self.world.idle()
 
     async def make(self) -> Object:
         """Let the tenant make the object."""
-        world, (namespace, name), resource = self.world, self.above, self.kind.resource
+        world, (namespace, name), resource = self.world, self.tenant_key, self.kind.resource
         notes = {"note": "a"}
         metadata = {"name": name, "labels": dict(self.sample.labels), "annotations": notes}
         body = {**self.sample.body, "metadata": metadata}
-        made = await world.above.create(resource, body, namespace=namespace)
+        made = await world.tenant_client.create(resource, body, namespace=namespace)
         if self.sample.status is not None:
             status = {"status": self.sample.status}
-            await world.above.patch(
+            await world.tenant_client.patch(
                 resource, name, status, namespace=namespace, subresource="status"
             )
         return made
 
     async def own(self) -> Object:
         """Return the tenant's object."""
-        namespace, name = self.above
-        return await self.world.above.get(self.kind.resource, name, namespace=namespace)
+        namespace, name = self.tenant_key
+        return await self.world.tenant_client.get(self.kind.resource, name, namespace=namespace)
 
     async def twin(self) -> Object:
         """Return the super object."""
-        namespace, name = self.below
-        return await self.world.below.get(self.kind.resource, name, namespace=namespace)
+        namespace, name = self.super_key
+        return await self.world.super_client.get(self.kind.resource, name, namespace=namespace)
 
     async def change(self, patch: Object) -> None:
         """Let the tenant change the object."""
-        namespace, name = self.above
-        await self.world.above.patch(self.kind.resource, name, patch, namespace=namespace)
+        namespace, name = self.tenant_key
+        await self.world.tenant_client.patch(self.kind.resource, name, patch, namespace=namespace)
 
     async def meddle(self, patch: Object) -> None:
-        """Let somebody change the twin."""
-        namespace, name = self.below
-        await self.world.below.patch(self.kind.resource, name, patch, namespace=namespace)
+        """Let someone change the twin."""
+        namespace, name = self.super_key
+        await self.world.super_client.patch(self.kind.resource, name, patch, namespace=namespace)
 
     async def delete(self) -> None:
         """Let the tenant delete the object, and wait until it is gone there."""
-        namespace, name = self.above
-        await self.world.above.delete(self.kind.resource, name, namespace=namespace)
+        namespace, name = self.tenant_key
+        await self.world.tenant_client.delete(self.kind.resource, name, namespace=namespace)
         await gone(self.own)
 
     async def remove_twin(self) -> None:
-        """Let somebody delete the twin."""
-        namespace, name = self.below
-        await self.world.below.delete(self.kind.resource, name, namespace=namespace)
+        """Let someone delete the twin."""
+        namespace, name = self.super_key
+        await self.world.super_client.delete(self.kind.resource, name, namespace=namespace)
 
     def is_as_wanted(self, own: Object, twin: Object) -> bool:
-        """Tell whether a twin says what the tenant's object does, and is that object's."""
-        wanted = self.sample.value(own) if self.sample.carries_changes else self.sample.below
+        """Return whether a twin says what the tenant's object does, and is that object's."""
+        wanted = self.sample.value(own) if self.sample.carries_changes else self.sample.super_patch
         notes = twin["metadata"]["annotations"]
         return (
             (notes.get("note") == "a" or not self.sample.carries_changes)
@@ -140,7 +142,7 @@ class KindLifecycle:
         )
 
     async def in_step(self, *, unlike: str = "", within: float = 30.0) -> Object:
-        """Wait until the twin is as wanted; `unlike`: and another than that of this UID."""
+        """Wait until the twin is as wanted. `unlike`: and another than that of this UID."""
         own = await self.own()
         return await eventually(
             self.twin,
@@ -154,8 +156,8 @@ class KindLifecycle:
             write.verb
             for write in self.world.writes("super", since)
             if write.resource == self.kind.resource.plural
-            and write.name == self.below[1]
-            and write.namespace in (self.below[0], "", self.below[1])
+            and write.name == self.super_key[1]
+            and write.namespace in (self.super_key[0], "", self.super_key[1])
             and not (write.code == _CONFLICT and self.kind.resource == PERSISTENT_VOLUME_CLAIMS)
             and not (landed and write.code >= _REFUSED)
         ]
@@ -174,7 +176,7 @@ class KindLifecycle:
 async def test_life(world: SyncerWorld, kind: SyncedKind):
     """REL-04, REL-09, REL-39: from the first write to a name's second owner.
 
-    The namespace's name is hashed below.
+    The namespace's name is hashed in the super cluster.
     """
     life, changed = KindLifecycle(world, kind, very_long()), _CHANGES[kind.update_method]
     per_change = (changed,) if life.sample.carries_changes else ()
@@ -228,7 +230,7 @@ async def test_life(world: SyncerWorld, kind: SyncedKind):
 
 @BY_KIND
 async def test_the_patrol_finds_what_events_missed(synced: SyncerWorld, kind: SyncedKind):
-    """The cache has the change and no key was woken; at rest the patrol finds nothing."""
+    """The cache has the change and no key was woken. At rest the resync finds nothing."""
     life, session = KindLifecycle(synced, kind, fresh_name("n")), synced.session
     patrol = Resync(synced.running[-1].tenants.sessions)
     await life.prepare()
@@ -241,7 +243,7 @@ async def test_the_patrol_finds_what_events_missed(synced: SyncerWorld, kind: Sy
         await life.meddle(life.sample.drift)
         drifted = (await life.twin())["metadata"]["resourceVersion"]
         await eventually(
-            lambda: seen.get(*life.below),
+            lambda: seen.get(*life.super_key),
             until=lambda entry: entry is not None and entry.resource_version == drifted,
         )
         session.is_ready = True
@@ -262,17 +264,17 @@ def test_every_sample_is_of_a_kind_in_the_table():
 async def test_a_foreign_object_of_the_name_is_left_alone(synced: SyncerWorld, kind: SyncedKind):
     life = KindLifecycle(synced, kind, fresh_name("n"))
     await life.prepare()
-    below, name = life.below
+    super_client, name = life.super_key
     foreign = {**life.sample.body, "metadata": {"name": name}}
     if kind.resource is PODS:
         foreign["spec"] = {**foreign["spec"], "serviceAccountName": "vc-workload"}
-    made = await synced.below.create(kind.resource, foreign, namespace=below)
+    made = await synced.super_client.create(kind.resource, foreign, namespace=super_client)
     since = synced.mark("super")
     own = await life.make()
     found = await eventually(lambda: synced.events(life.space))
     told = {(item["reason"], item["involvedObject"]["uid"]) for item in found}
     assert told == {("NameTaken", own["metadata"]["uid"])}
-    assert below not in str(found)
+    assert super_client not in str(found)
     await life.delete()
     await asyncio.sleep(0.2)
     await synced.idle()

@@ -64,8 +64,8 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(
         space = await world.namespace()
         bodies = {name: large(resource, name, "a") for name in names}
         for body in bodies.values():
-            await world.above.create(resource, body, namespace=space)
-        await world.above.create(PODS, user, namespace=space)
+            await world.tenant_client.create(resource, body, namespace=space)
+        await world.tenant_client.create(PODS, user, namespace=space)
         await eventually(lambda: world.twin(PODS, space, "user"), within=30)
         for name in names:
             twin = await world.twin(resource, space, name)
@@ -82,17 +82,19 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(
         # A change is read once on each side and written once.
         since = marks_of(world)
         changed = large(resource, names[0], "b")
-        await world.above.patch(resource, names[0], {"data": changed["data"]}, namespace=space)
+        await world.tenant_client.patch(
+            resource, names[0], {"data": changed["data"]}, namespace=space
+        )
         await eventually(
             lambda: world.twin(resource, space, names[0]),
             until=lambda twin: twin["data"] == changed["data"],
         )
         await world.idle()
         assert sorted(reads(world, since)) == [f"super {names[0]}", f"tenant {names[0]}"]
-        # So is a value that somebody changed below.
-        below = world.super_namespace(space)
+        # So is a value that another writer changed in the super cluster.
+        super_space = world.super_namespace(space)
         drift = {"data": {"large": None}}
-        await world.below.patch(resource, names[1], drift, namespace=below)
+        await world.super_client.patch(resource, names[1], drift, namespace=super_space)
         await eventually(
             lambda: world.twin(resource, space, names[1]),
             until=lambda twin: twin["data"] == bodies[names[1]]["data"],
@@ -100,16 +102,16 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(
         # What only the super cluster says of it, however long, is kept.
         note = "n" * 5000
         since = marks_of(world)
-        await world.below.patch(
+        await world.super_client.patch(
             resource,
             names[2],
             {"metadata": {"annotations": {"operator.example/note": note}}},
-            namespace=below,
+            namespace=super_space,
         )
         await asyncio.sleep(0.3)
         await world.idle()
         assert reads(world, since) == []
-        await world.above.patch(
+        await world.tenant_client.patch(
             resource, names[2], {"metadata": {"annotations": {"note": "b"}}}, namespace=space
         )
         twin = await eventually(
@@ -129,4 +131,4 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(
     assert reads(world, since) == []
     writes = [write for write in world.writes("super", since["super"]) if write.name in names]
     assert writes == []
-    await world.above.delete(PODS, "user", namespace=space)
+    await world.tenant_client.delete(PODS, "user", namespace=space)

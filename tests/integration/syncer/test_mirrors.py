@@ -22,7 +22,7 @@ from tenancy.resources import (
     STORAGE_CLASSES,
     VOLUME_SNAPSHOT_CLASSES,
 )
-from tests.integration.syncer.shown_samples import SHOWN, MirroredSample, make_it
+from tests.integration.syncer.synced_back_samples import SHOWN, MirroredSample, make_it
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.controlplane import AuditMark
@@ -108,8 +108,8 @@ async def stop_serving(client: Client) -> None:
 
 @pytest.fixture
 async def open_world(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
-    """A world whose tenant sees every class; both sides serve all kinds."""
-    for client in (world.below, world.above):
+    """A world whose tenant sees every class. Both sides serve all kinds."""
+    for client in (world.super_client, world.tenant_client):
         await serve(client)
     async with policed(world, EVERYTHING):
         yield world
@@ -123,13 +123,13 @@ async def mirrored(open_world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
 
 
 async def make(world: SyncerWorld, case: MirroredSample, name: str = "") -> str:
-    """Make the object of a case below."""
+    """Create the super object of a case."""
     return await make_it(world, case, name)
 
 
 async def seen(world: SyncerWorld, case: MirroredSample, name: str) -> Object:
     """Wait until the tenant sees the object of a case."""
-    return await eventually(lambda: world.above.get(case.resource, name))
+    return await eventually(lambda: world.tenant_client.get(case.resource, name))
 
 
 def verbs(world: SyncerWorld, case: MirroredSample, since: AuditMark, name: str) -> list[str]:
@@ -145,12 +145,14 @@ def verbs(world: SyncerWorld, case: MirroredSample, since: AuditMark, name: str)
 async def test_a_tenants_own_of_the_name_is_left_alone(mirrored: SyncerWorld, case: MirroredSample):
     name = fresh_name("own")
     own = {**case.head, **case.body, "metadata": {"name": name, "labels": {"mine": "1"}}}
-    made = await mirrored.above.create(case.resource, own)
+    made = await mirrored.tenant_client.create(case.resource, own)
     since = mirrored.mark("tenant")
     await make(mirrored, case, name)
 
     async def told() -> list[Any]:
-        found = await mirrored.above.list(EVENTS, field_selector=f"involvedObject.name={name}")
+        found = await mirrored.tenant_client.list(
+            EVENTS, field_selector=f"involvedObject.name={name}"
+        )
         return list(found["items"])
 
     events = await eventually(told, until=lambda items: items)
@@ -158,19 +160,19 @@ async def test_a_tenants_own_of_the_name_is_left_alone(mirrored: SyncerWorld, ca
     await mirrored.idle()
     assert [event["reason"] for event in await told()] == ["NameTaken"]
     assert events[0]["involvedObject"]["uid"] == made["metadata"]["uid"]
-    live = await mirrored.above.get(case.resource, name)
+    live = await mirrored.tenant_client.get(case.resource, name)
     assert live["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    await mirrored.below.delete(case.resource, name)
+    await mirrored.super_client.delete(case.resource, name)
     await asyncio.sleep(0.3)
     await mirrored.idle()
     assert verbs(mirrored, case, since, name) == []
-    assert await mirrored.above.get(case.resource, name)
-    await mirrored.above.delete(case.resource, name)
+    assert await mirrored.tenant_client.get(case.resource, name)
+    await mirrored.tenant_client.delete(case.resource, name)
 
 
 @BY_KIND
 async def test_only_what_the_policy_shows(world: SyncerWorld, case: MirroredSample):
-    for client in (world.below, world.above):
+    for client in (world.super_client, world.tenant_client):
         await serve(client)
     name = await make(world, case)
     async with policed(world, EVERYTHING), world.syncer():
@@ -188,12 +190,14 @@ async def test_only_what_the_policy_shows(world: SyncerWorld, case: MirroredSamp
     async with policed(world, TenantPolicySpec(sync=labelled)), world.syncer():
         await world.idle()
         assert await seen(world, case, name)
-        await world.below.patch(case.resource, name, {"metadata": {"labels": {"tier": None}}})
-        await gone(lambda: world.above.get(case.resource, name))
+        await world.super_client.patch(
+            case.resource, name, {"metadata": {"labels": {"tier": None}}}
+        )
+        await gone(lambda: world.tenant_client.get(case.resource, name))
 
 
 async def test_the_systems_priority_classes_are_each_clusters_own(mirrored: SyncerWorld):
-    found = await mirrored.above.get(PRIORITY_CLASSES, "system-node-critical")
+    found = await mirrored.tenant_client.get(PRIORITY_CLASSES, "system-node-critical")
     assert wellknown.MIRRORED not in (found["metadata"].get("labels") or {})
     assert wellknown.UID not in (found["metadata"].get("annotations") or {})
 
@@ -204,30 +208,30 @@ async def test_the_default_class_is_the_tenants_default(mirrored: SyncerWorld):
         "metadata": {"name": name, "annotations": {DEFAULT_CLASS: "true"}},
         "provisioner": "csi.example",
     }
-    await mirrored.below.create(STORAGE_CLASSES, body)
-    found = await eventually(lambda: mirrored.above.get(STORAGE_CLASSES, name))
+    await mirrored.super_client.create(STORAGE_CLASSES, body)
+    found = await eventually(lambda: mirrored.tenant_client.get(STORAGE_CLASSES, name))
     assert found["metadata"]["annotations"][DEFAULT_CLASS] == "true"
-    await mirrored.below.delete(STORAGE_CLASSES, name)
-    await gone(lambda: mirrored.above.get(STORAGE_CLASSES, name))
+    await mirrored.super_client.delete(STORAGE_CLASSES, name)
+    await gone(lambda: mirrored.tenant_client.get(STORAGE_CLASSES, name))
 
 
 async def test_a_kind_that_either_side_begins_or_stops_to_serve(world: SyncerWorld):
     """REL-45."""
     case = next(case for case in CASES if case.resource is VOLUME_SNAPSHOT_CLASSES)
-    for client in (world.below, world.above):
+    for client in (world.super_client, world.tenant_client):
         await serve(client)
         await stop_serving(client)
     async with policed(world, EVERYTHING), world.syncer():
-        await serve(world.below)
+        await serve(world.super_client)
         name = await make(world, case)
         await asyncio.sleep(0.5)
         await world.idle()
-        await serve(world.above)
+        await serve(world.tenant_client)
         await seen(world, case, name)
-        await stop_serving(world.above)
+        await stop_serving(world.tenant_client)
         await asyncio.sleep(0.5)
         assert world.is_engaged()
-        await serve(world.above)
+        await serve(world.tenant_client)
         await seen(world, case, name)
-        await stop_serving(world.below)
-        await gone(lambda: world.above.get(case.resource, name))
+        await stop_serving(world.super_client)
+        await gone(lambda: world.tenant_client.get(case.resource, name))

@@ -1,7 +1,7 @@
-"""What a tenant may not have is refused: told once and soon, nothing below, and nobody runs hot.
+"""Refused objects: one Event soon, no copy in the super cluster, and no busy loop.
 
 All cases run in one world, first all that are refused and then their neighbours, so that the
-waiting is done once; each test then looks at what became of its own.
+waiting is done once. Each test then looks at what became of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NOT_HERE = {
     "volume-mount": "the API server refuses it by itself",
     "target-container": "the API server refuses it by itself",
     "name-taken": "needs a stranger: test_a_foreign_pod_of_the_same_name_is_never_touched",
-    "host-taken": "so does this: test_a_host_that_somebody_else_has_is_refused_until_it_is_free",
+    "host-taken": "so does this: test_a_host_that_another_owner_has_is_refused_until_it_is_free",
     "target": "needs another super cluster; a unit test has it",
     "budget-overlap": "needs another: test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone",
     "too-many-budgets": "needs a hundred others; a unit test has them",
@@ -88,17 +88,19 @@ BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @BY_CASE
-def test_what_is_refused_is_told_once_and_stays_above(result: ListResult, case: RefusedCase):
+def test_a_refused_object_is_reported_once_and_stays_in_the_tenant(
+    result: ListResult, case: RefusedCase
+):
     outcome = result.outcomes[str(case)]
-    assert bool(outcome.refused_above) is case.above, outcome.refused_above
-    if case.above:
+    assert bool(outcome.tenant_refusal) is case.tenant_api_refuses, outcome.tenant_refusal
+    if case.tenant_api_refuses:
         assert case.rule in _rules_of_table(case)
     else:
         assert outcome.seconds is not None, f"no Event within {PATIENCE} seconds"
         event = _one(outcome.told)
         assert (event["reason"], event["type"]) == (SYNC_REJECTED, "Warning")
         _check_message(event["message"], case, result.hidden)
-    assert not outcome.is_below
+    assert not outcome.is_in_super
     if case.tried:
         assert outcome.tried
         assert [write for write in outcome.tried if not write.endswith(" 403")] == []
@@ -167,7 +169,7 @@ def _at(body: Any, place: FieldPath) -> Any:
 
 
 def test_what_never_goes_down_is_not_even_watched():
-    """Nor may the syncer make any of it below."""
+    """The syncer may create none of them in the super cluster either."""
     watched = {resource.kind for resource, _, _ in WATCHED_RESOURCES} | {
         kind.kind for kind in OPTIONAL_RESOURCES
     }

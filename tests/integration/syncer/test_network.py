@@ -58,32 +58,32 @@ def slice_of(address: str, name: str = "away") -> Object:
 
 async def test_an_address_of_the_super_cluster_takes_the_slice_away(synced: SyncerWorld):
     space = await synced.namespace()
-    await synced.above.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
+    await synced.tenant_client.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
     twin = await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
     assert twin["metadata"]["labels"][MANAGED_BY] == "vc-syncer.tenancy.x-k8s.io"
     forbidden = str(synced.session.super_cluster.cidr_tracker.get_current().services[0][1])
     body = {"endpoints": [{"addresses": [forbidden]}]}
-    await synced.above.patch(ENDPOINT_SLICES, "away", body, namespace=space)
+    await synced.tenant_client.patch(ENDPOINT_SLICES, "away", body, namespace=space)
     await gone(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
     event = await told(synced, space)
     assert event["reason"] == "SyncRejected"
     assert "endpoints[0].addresses[0]" in event["message"]
     body = {"endpoints": [{"addresses": ["198.51.100.8"]}]}
-    await synced.above.patch(ENDPOINT_SLICES, "away", body, namespace=space)
+    await synced.tenant_client.patch(ENDPOINT_SLICES, "away", body, namespace=space)
     await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
 
 
 async def test_a_node_that_joins_takes_its_address_out_of_slices(synced: SyncerWorld):
     space = await synced.namespace()
-    await synced.above.create(ENDPOINT_SLICES, slice_of("192.0.2.77"), namespace=space)
+    await synced.tenant_client.create(ENDPOINT_SLICES, slice_of("192.0.2.77"), namespace=space)
     await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
     name = fresh_name("node")
     addresses = [{"type": "InternalIP", "address": "192.0.2.77"}]
-    await synced.below.create(
+    await synced.super_client.create(
         NODES, {"metadata": {"name": name}, "status": {"addresses": addresses}}
     )
     await gone(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
-    await synced.below.delete(NODES, name)
+    await synced.super_client.delete(NODES, name)
     await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
 
 
@@ -91,8 +91,8 @@ async def test_slices_that_a_controller_computes_never_go_down(synced: SyncerWor
     space = await synced.namespace()
     computed = slice_of("198.51.100.7", "computed")
     computed["metadata"]["labels"][MANAGED_BY] = SELECTOR_CONTROLLER
-    await synced.above.create(ENDPOINT_SLICES, computed, namespace=space)
-    await synced.above.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
+    await synced.tenant_client.create(ENDPOINT_SLICES, computed, namespace=space)
+    await synced.tenant_client.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
     await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
     assert not await synced.has_twin(ENDPOINT_SLICES, space, "computed")
     assert not await synced.has_twin(ENDPOINT_SLICES, "default", "kubernetes")
@@ -101,10 +101,10 @@ async def test_slices_that_a_controller_computes_never_go_down(synced: SyncerWor
 async def test_a_slice_that_was_handed_to_a_controller_unseen_goes(world: SyncerWorld):
     async with world.syncer():
         space = await world.namespace()
-        await world.above.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
+        await world.tenant_client.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
         await eventually(lambda: world.twin(ENDPOINT_SLICES, space, "away"))
     body = {"metadata": {"labels": {MANAGED_BY: SELECTOR_CONTROLLER}}}
-    await world.above.patch(ENDPOINT_SLICES, "away", body, namespace=space)
+    await world.tenant_client.patch(ENDPOINT_SLICES, "away", body, namespace=space)
     async with world.syncer():
         await gone(lambda: world.twin(ENDPOINT_SLICES, space, "away"))
 
@@ -121,58 +121,60 @@ async def test_the_secrets_that_an_ingress_names_go_with_it(synced: SyncerWorld)
     space = await synced.namespace()
     data = {"tls.crt": "Yw==", "tls.key": "aw=="}
     secret = {"metadata": {"name": "cert"}, "type": "kubernetes.io/tls", "data": data}
-    await synced.above.create(SECRETS, secret, namespace=space)
+    await synced.tenant_client.create(SECRETS, secret, namespace=space)
     await synced.idle()
     assert not await synced.has_twin(SECRETS, space, "cert")
-    await synced.above.create(INGRESSES, ingress(tls=[{"secretName": "cert"}]), namespace=space)
+    await synced.tenant_client.create(
+        INGRESSES, ingress(tls=[{"secretName": "cert"}]), namespace=space
+    )
     twin = await eventually(lambda: synced.twin(SECRETS, space, "cert"))
     assert twin["type"] == "kubernetes.io/tls"
-    await synced.above.patch(INGRESSES, "web", {"spec": {"tls": None}}, namespace=space)
+    await synced.tenant_client.patch(INGRESSES, "web", {"spec": {"tls": None}}, namespace=space)
     await gone(lambda: synced.twin(SECRETS, space, "cert"))
 
 
-async def test_a_host_that_somebody_else_has_is_refused_until_it_is_free(synced: SyncerWorld):
+async def test_a_host_that_another_owner_has_is_refused_until_it_is_free(synced: SyncerWorld):
     space, host = await synced.namespace(), f"{fresh_name('shop')}.example"
     other = {"metadata": {"name": fresh_name("shop")}, "spec": {"rules": [rule(host)]}}
-    await synced.below.create(INGRESSES, other, namespace="default")
+    await synced.super_client.create(INGRESSES, other, namespace="default")
     store = synced.session.connection.home_cluster.other_ingresses
     await eventually(lambda: store.get("default", other["metadata"]["name"]))
-    await synced.above.create(INGRESSES, ingress(rules=[rule(host)]), namespace=space)
+    await synced.tenant_client.create(INGRESSES, ingress(rules=[rule(host)]), namespace=space)
     event = await told(synced, space)
     assert "rule host-taken" in event["message"]
     assert not await synced.has_twin(INGRESSES, space, "web")
-    await synced.below.delete(INGRESSES, other["metadata"]["name"], namespace="default")
+    await synced.super_client.delete(INGRESSES, other["metadata"]["name"], namespace="default")
     await eventually(lambda: synced.twin(INGRESSES, space, "web"))
 
 
 async def test_addresses_and_events_of_an_ingress_go_up(synced: SyncerWorld):
     space = await synced.namespace()
-    await synced.above.create(INGRESSES, ingress(), namespace=space)
+    await synced.tenant_client.create(INGRESSES, ingress(), namespace=space)
     twin = await eventually(lambda: synced.twin(INGRESSES, space, "web"))
-    below = synced.super_namespace(space)
+    super_space = synced.super_namespace(space)
     status = {"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}]}}
-    await synced.below.patch(
-        INGRESSES, "web", {"status": status}, namespace=below, subresource="status"
+    await synced.super_client.patch(
+        INGRESSES, "web", {"status": status}, namespace=super_space, subresource="status"
     )
     await eventually(
-        lambda: synced.above.get(INGRESSES, "web", namespace=space),
+        lambda: synced.tenant_client.get(INGRESSES, "web", namespace=space),
         until=lambda own: own["status"].get("loadBalancer") == status["loadBalancer"],
     )
     event = {
-        "metadata": {"name": "web.1", "namespace": below},
+        "metadata": {"name": "web.1", "namespace": super_space},
         "involvedObject": {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "Ingress",
-            "namespace": below,
+            "namespace": super_space,
             "name": "web",
             "uid": twin["metadata"]["uid"],
         },
         "reason": "Sync",
-        "message": f"{below}/web was scheduled",
+        "message": f"{super_space}/web was scheduled",
         "type": "Normal",
     }
-    await synced.below.create(EVENTS, event, namespace=below)
-    found = await eventually(lambda: synced.above.get(EVENTS, "web.1", namespace=space))
+    await synced.super_client.create(EVENTS, event, namespace=super_space)
+    found = await eventually(lambda: synced.tenant_client.get(EVENTS, "web.1", namespace=space))
     assert found["message"] == f"{space}/web was scheduled"
     assert found["involvedObject"]["kind"] == "Ingress"
 
@@ -182,34 +184,36 @@ async def test_an_unknown_annotation_holds_an_ingress(synced: SyncerWorld):
     held = ingress()
     key = "nginx.ingress.kubernetes.io/server-snippet"
     held["metadata"]["annotations"] = {key: "return 200;"}
-    await synced.above.create(INGRESSES, held, namespace=space)
+    await synced.tenant_client.create(INGRESSES, held, namespace=space)
     event = await told(synced, space)
     assert key in event["message"]
     assert not await synced.has_twin(INGRESSES, space, "web")
     body = {"metadata": {"annotations": {key: None}}}
-    await synced.above.patch(INGRESSES, "web", body, namespace=space)
+    await synced.tenant_client.patch(INGRESSES, "web", body, namespace=space)
     await eventually(lambda: synced.twin(INGRESSES, space, "web"))
 
 
 async def test_a_class_that_is_not_offered(synced: SyncerWorld):
     set_policy(synced, sync={"ingressClasses": {"names": ["public"]}})
     space = await synced.namespace()
-    await synced.above.create(INGRESSES, ingress(ingressClassName="internal"), namespace=space)
+    await synced.tenant_client.create(
+        INGRESSES, ingress(ingressClassName="internal"), namespace=space
+    )
     assert "ingress-class" in (await told(synced, space))["message"]
     assert not await synced.has_twin(INGRESSES, space, "web")
     name = fresh_name("public")
     set_policy(synced, sync={"ingressClasses": {"names": [name]}})
     body = {"spec": {"ingressClassName": name}}
-    await synced.above.patch(INGRESSES, "web", body, namespace=space)
+    await synced.tenant_client.patch(INGRESSES, "web", body, namespace=space)
     await synced.idle()
     assert not await synced.has_twin(INGRESSES, space, "web")
     offered = {"metadata": {"name": name}, "spec": {"controller": "example.com/web"}}
-    await synced.below.create(INGRESS_CLASSES, offered)  # it comes, and goes down with it
+    await synced.super_client.create(INGRESS_CLASSES, offered)  # it comes, and goes down with it
     await eventually(lambda: synced.twin(INGRESSES, space, "web"))
-    await synced.below.delete(INGRESS_CLASSES, name)
-    await gone(lambda: synced.above.get(INGRESS_CLASSES, name))
+    await synced.super_client.delete(INGRESS_CLASSES, name)
+    await gone(lambda: synced.tenant_client.get(INGRESS_CLASSES, name))
     await synced.idle()
-    assert await synced.has_twin(INGRESSES, space, "web")  # perhaps it is only being made anew
+    assert await synced.has_twin(INGRESSES, space, "web")  # perhaps it is only being created again
 
 
 # --- network policies -----------------------------------------------------------------------------
@@ -234,7 +238,7 @@ async def test_a_policy_follows_the_namespaces_that_it_selects(synced: SyncerWor
         "metadata": {"name": "p"},
         "spec": {"podSelector": {}, "ingress": [{"from": [chosen]}]},
     }
-    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    await synced.tenant_client.create(NETWORK_POLICIES, body, namespace=space)
     twin = await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
     assert selected(twin) == []
     assert len(twin["spec"]["ingress"]) == 1  # the way of the API server alone, never an open rule
@@ -250,21 +254,21 @@ async def test_a_policy_follows_the_namespaces_that_it_selects(synced: SyncerWor
 
     other = fresh_name("n")
     labelled = {"metadata": {"name": other, "labels": {"team": team}}}
-    await synced.above.create(NAMESPACES, labelled)
+    await synced.tenant_client.create(NAMESPACES, labelled)
     await follows(other)
     mark = {"metadata": {"labels": {"team": team}}}
-    await synced.above.patch(NAMESPACES, space, mark)
+    await synced.tenant_client.patch(NAMESPACES, space, mark)
     await follows(other, space)
-    await synced.above.patch(NAMESPACES, space, {"metadata": {"labels": {"team": None}}})
+    await synced.tenant_client.patch(NAMESPACES, space, {"metadata": {"labels": {"team": None}}})
     await follows(other)
-    await synced.above.delete(NAMESPACES, other)
+    await synced.tenant_client.delete(NAMESPACES, other)
     await follows()
     await synced.idle()
-    below = synced.super_namespace(space)
+    super_space = synced.super_namespace(space)
     found = [
         w.verb
         for w in synced.writes("super", since)
-        if (w.resource, w.namespace) == ("networkpolicies", below)
+        if (w.resource, w.namespace) == ("networkpolicies", super_space)
     ]
     assert found == ["update"] * 4
 
@@ -273,12 +277,12 @@ async def test_a_block_loses_a_node_that_joins(synced: SyncerWorld):
     space = await synced.namespace()
     block = {"ipBlock": {"cidr": "203.0.113.0/24"}}
     body = {"metadata": {"name": "p"}, "spec": {"podSelector": {}, "egress": [{"to": [block]}]}}
-    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    await synced.tenant_client.create(NETWORK_POLICIES, body, namespace=space)
     twin = await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
     assert twin["spec"]["egress"][0]["to"] == [block]
     name = fresh_name("node")
     addresses = [{"type": "InternalIP", "address": "203.0.113.9"}]
-    await synced.below.create(
+    await synced.super_client.create(
         NODES, {"metadata": {"name": name}, "status": {"addresses": addresses}}
     )
     cut = [{"ipBlock": {"cidr": "203.0.113.0/24", "except": ["203.0.113.9/32"]}}]
@@ -286,7 +290,7 @@ async def test_a_block_loses_a_node_that_joins(synced: SyncerWorld):
         lambda: synced.twin(NETWORK_POLICIES, space, "p"),
         until=lambda twin: twin["spec"]["egress"][0]["to"] == cut,
     )
-    await synced.below.delete(NODES, name)
+    await synced.super_client.delete(NODES, name)
 
 
 async def test_a_label_that_is_not_synced_still_selects(synced: SyncerWorld):
@@ -295,23 +299,23 @@ async def test_a_label_that_is_not_synced_still_selects(synced: SyncerWorld):
     labels = {key: "edge"}
     own = pod("edge")
     own["metadata"]["labels"] = labels
-    await synced.above.create(PODS, own, namespace=space)
+    await synced.tenant_client.create(PODS, own, namespace=space)
     service = {"selector": labels, "ports": [{"port": 80}]}
     body = {"metadata": {"name": "edge"}, "spec": service}
-    await synced.above.create(SERVICES, body, namespace=space)
+    await synced.tenant_client.create(SERVICES, body, namespace=space)
     body = {"metadata": {"name": "p"}, "spec": {"podSelector": {"matchLabels": labels}}}
-    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    await synced.tenant_client.create(NETWORK_POLICIES, body, namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "edge"))
     service = (await eventually(lambda: synced.twin(SERVICES, space, "edge")))["spec"]
     policy = (await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p")))["spec"]
     assert service["selector"] == policy["podSelector"]["matchLabels"]
     selector = ",".join(f"{name}={value}" for name, value in service["selector"].items())
-    below = synced.session.view.get_super_namespace(space)
-    found = await synced.below.list(PODS, namespace=below, label_selector=selector)
+    super_space = synced.session.view.get_super_namespace(space)
+    found = await synced.super_client.list(PODS, namespace=super_space, label_selector=selector)
     assert [item["metadata"]["name"] for item in found["items"]] == ["edge"]
     assert key not in found["items"][0]["metadata"]["labels"]
     changed = {"metadata": {"labels": {key: "other"}}}
-    await synced.above.patch(PODS, "edge", changed, namespace=space)
+    await synced.tenant_client.patch(PODS, "edge", changed, namespace=space)
     translated = next(iter(service["selector"]))
     await eventually(
         lambda: synced.twin(PODS, space, "edge"),
@@ -322,7 +326,7 @@ async def test_a_label_that_is_not_synced_still_selects(synced: SyncerWorld):
 async def test_policies_that_are_withdrawn_go_away(synced: SyncerWorld):
     space = await synced.namespace()
     body = {"metadata": {"name": "p"}, "spec": {"podSelector": {}}}
-    await synced.above.create(NETWORK_POLICIES, body, namespace=space)
+    await synced.tenant_client.create(NETWORK_POLICIES, body, namespace=space)
     await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
     set_policy(synced, sync={"networkPolicies": "Refuse"})
     synced.session.enqueue(synced.session.build_key("NetworkPolicy", space, "p"))
@@ -338,10 +342,10 @@ async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: SyncerWo
     for name in ("a", "b"):
         body = pod(name)
         body["metadata"]["labels"] = {"app": "web"}
-        await synced.above.create(PODS, body, namespace=space)
+        await synced.tenant_client.create(PODS, body, namespace=space)
         await synced.start_pod(space, name, node)
     spec = {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "web"}}}
-    await synced.above.create(
+    await synced.tenant_client.create(
         POD_DISRUPTION_BUDGETS, {"metadata": {"name": "x"}, "spec": spec}, namespace=space
     )
     await synced.idle()
@@ -355,7 +359,7 @@ async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: SyncerWo
             "expectedPods": 2,
             "disruptionsAllowed": 0,
         }
-        await synced.above.patch(
+        await synced.tenant_client.patch(
             POD_DISRUPTION_BUDGETS,
             "x",
             {"status": status},
@@ -372,10 +376,10 @@ async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: SyncerWo
     twin = await judged(2, 1)
     assert twin["spec"]["selector"]["matchLabels"][wellknown.VC_UID] == synced.tenant.uid
     assert "maxUnavailable" not in twin["spec"]
-    since, above = synced.mark("super"), synced.mark("tenant")
+    since, tenant_mark = synced.mark("super"), synced.mark("tenant")
     await judged(0, 0)
     await judged(1, 1)
-    await synced.above.delete(PODS, "b", namespace=space)
+    await synced.tenant_client.delete(PODS, "b", namespace=space)
     await synced.remove_pod(space, "b")
     await gone(lambda: synced.twin(PODS, space, "b"))
     await eventually(
@@ -385,7 +389,7 @@ async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: SyncerWo
     await synced.idle()
     found = [w.verb for w in synced.writes("super", since) if w.resource == "poddisruptionbudgets"]
     assert found == ["update"] * 3
-    assert not [w for w in synced.writes("tenant", above) if "disruption" in w.resource]
+    assert not [w for w in synced.writes("tenant", tenant_mark) if "disruption" in w.resource]
 
 
 async def test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone(synced: SyncerWorld):
@@ -399,10 +403,10 @@ async def test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone(synced: S
         "disruptionsAllowed": 1,
     }
     for name in ("first", "second"):
-        await synced.above.create(
+        await synced.tenant_client.create(
             POD_DISRUPTION_BUDGETS, {"metadata": {"name": name}, "spec": spec}, namespace=space
         )
-        await synced.above.patch(
+        await synced.tenant_client.patch(
             POD_DISRUPTION_BUDGETS,
             name,
             {"status": status},
@@ -414,5 +418,5 @@ async def test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone(synced: S
     event = await told(synced, space)
     assert "rule budget-overlap" in event["message"]
     assert not await synced.has_twin(POD_DISRUPTION_BUDGETS, space, "second")
-    await synced.above.delete(POD_DISRUPTION_BUDGETS, "first", namespace=space)
+    await synced.tenant_client.delete(POD_DISRUPTION_BUDGETS, "first", namespace=space)
     await eventually(lambda: synced.twin(POD_DISRUPTION_BUDGETS, space, "second"))

@@ -214,7 +214,7 @@ class Machines:
         self.servers.append(server)
 
     async def ask(self, name: str, address: str, count: int = PACKETS) -> dict[str, int]:
-        """Send datagrams from a pod; return how often each word answered."""
+        """Send datagrams from a pod. Return how often each word answered."""
         words = ["ip", "netns", "exec", self.space(name), sys.executable, "-c", CLIENT]
         done = await asyncio.to_thread(
             subprocess.run, [*words, address, str(count)], capture_output=True, check=True

@@ -30,8 +30,8 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
@@ -64,10 +64,10 @@ async def serve(client: Client, resource: Resource) -> None:
 
 @pytest.fixture
 async def own(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[SyncerWorld]:
-    """A tenant of the test's own; the super cluster serves both kinds."""
+    """A tenant of the test's own. The super cluster serves both kinds."""
     async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
         for resource in KINDS:
-            await serve(world.below, resource)
+            await serve(world.super_client, resource)
         yield world
 
 
@@ -83,8 +83,8 @@ def attachment(name: str, config: Any) -> Object:
 
 async def create(world: SyncerWorld, resource: Resource, namespace: str, body: Object) -> None:
     """Create an object in the tenant, once the tenant serves its kind."""
-    await eventually(lambda: world.above.list(resource, namespace=namespace))
-    await world.above.create(resource, body, namespace=namespace)
+    await eventually(lambda: world.tenant_client.list(resource, namespace=namespace))
+    await world.tenant_client.create(resource, body, namespace=namespace)
 
 
 async def told(world: SyncerWorld, namespace: str, text: str) -> None:
@@ -111,34 +111,34 @@ async def test_both_kinds_are_synced_and_follow_the_tenant(own: SyncerWorld):
             "spec": {"podSelector": {}, "ingress": [{"from": [{"namespaceSelector": {}}]}]},
         }
         await create(own, MULTI_NETWORK_POLICIES, space, policy_body)
-        below = await eventually(lambda: own.twin(MULTI_NETWORK_POLICIES, space, "p"))
-        peer = below["spec"]["ingress"][0]["from"][0]
+        super_policy = await eventually(lambda: own.twin(MULTI_NETWORK_POLICIES, space, "p"))
+        peer = super_policy["spec"]["ingress"][0]["from"][0]
         assert peer["namespaceSelector"]["matchLabels"] == {wellknown.VC_UID: own.tenant.uid}
         wanted = f"{own.super_namespace(space)}/lab"
-        assert below["metadata"]["annotations"][POLICY_FOR] == wanted
+        assert super_policy["metadata"]["annotations"][POLICY_FOR] == wanted
 
         # A change of the tenant, drift in the super cluster, and a refused change.
         changed = {"spec": {"config": json.dumps(bridge(vlan=101))}}
-        await own.above.patch(NETWORK_ATTACHMENTS, "lab", changed, namespace=space)
+        await own.tenant_client.patch(NETWORK_ATTACHMENTS, "lab", changed, namespace=space)
         await eventually(
             lambda: own.twin(NETWORK_ATTACHMENTS, space, "lab"),
             until=lambda found: '"vlan":101' in found["spec"]["config"],
         )
         drift = {"spec": {"config": "{}"}}
         below_space = own.super_namespace(space)
-        await own.below.patch(NETWORK_ATTACHMENTS, "lab", drift, namespace=below_space)
+        await own.super_client.patch(NETWORK_ATTACHMENTS, "lab", drift, namespace=below_space)
         await eventually(
             lambda: own.twin(NETWORK_ATTACHMENTS, space, "lab"),
             until=lambda found: '"vlan":101' in found["spec"]["config"],
         )
         hostile = {"spec": {"config": json.dumps(bridge(isGateway=True))}}
-        await own.above.patch(NETWORK_ATTACHMENTS, "lab", hostile, namespace=space)
+        await own.tenant_client.patch(NETWORK_ATTACHMENTS, "lab", hostile, namespace=space)
         await told(own, space, "spec.config.isGateway is not offered. Remove it")
         await eventually(
             lambda: own.has_twin(NETWORK_ATTACHMENTS, space, "lab"), until=lambda found: not found
         )
 
-        await own.above.delete(MULTI_NETWORK_POLICIES, "p", namespace=space)
+        await own.tenant_client.delete(MULTI_NETWORK_POLICIES, "p", namespace=space)
         await eventually(
             lambda: own.has_twin(MULTI_NETWORK_POLICIES, space, "p"), until=lambda found: not found
         )
@@ -158,14 +158,14 @@ async def test_a_restart_writes_nothing_and_a_withdrawn_offer_deletes(own: Synce
             assert not [
                 write for write in own.writes("super", mark) if write.resource.startswith("network")
             ]
-            found = (await own.below.list(TENANT_POLICIES))["items"]
+            found = (await own.super_client.list(TENANT_POLICIES))["items"]
             name = next(
                 each["metadata"]["name"]
                 for each in found
                 if each["spec"]["network"]["attachments"]["types"]
             )
             closed = {"spec": {"network": {"attachments": {"types": [], "primaryDevice": ""}}}}
-            await own.below.patch(TENANT_POLICIES, name, closed)
+            await own.super_client.patch(TENANT_POLICIES, name, closed)
             await eventually(
                 lambda: own.has_twin(NETWORK_ATTACHMENTS, space, "lab"),
                 until=lambda found: not found,
@@ -177,25 +177,27 @@ async def test_a_pod_waits_for_its_network_and_its_status_has_the_tenants_names(
         space, node = await own.namespace(), await own.super_node()
         body = pod("one")
         body["metadata"]["annotations"] = {NETWORKS: "lab@net1"}
-        await own.above.create(PODS, body, namespace=space)
+        await own.tenant_client.create(PODS, body, namespace=space)
         await told(own, space, f"network {space}/lab, does not exist. Create the")
         assert not await own.has_twin(PODS, space, "one")
         await create(own, NETWORK_ATTACHMENTS, space, attachment("lab", bridge()))
         twin = await eventually(lambda: own.twin(PODS, space, "one"))
-        below = own.super_namespace(space)
+        super_space = own.super_namespace(space)
         assert json.loads(twin["metadata"]["annotations"][NETWORKS]) == [
-            {"name": "lab", "namespace": below, "interface": "net1"}
+            {"name": "lab", "namespace": super_space, "interface": "net1"}
         ]
         await own.start_pod(space, "one", node)
         entries = [
             {"name": "cbr0", "interface": "eth0", "ips": ["10.244.0.9"], "default": True},
-            {"name": f"{below}/lab", "interface": "net1", "ips": ["10.100.8.1"]},
+            {"name": f"{super_space}/lab", "interface": "net1", "ips": ["10.100.8.1"]},
             {"name": "kube-system/storage", "interface": "net2"},
         ]
         status = {"metadata": {"annotations": {FIRST_STATUS: json.dumps(entries)}}}
-        await own.below.patch(PODS, "one", status, namespace=below, subresource="status")
+        await own.super_client.patch(
+            PODS, "one", status, namespace=super_space, subresource="status"
+        )
         seen = await eventually(
-            lambda: own.above.get(PODS, "one", namespace=space),
+            lambda: own.tenant_client.get(PODS, "one", namespace=space),
             until=lambda found: FIRST_STATUS in found["metadata"]["annotations"],
         )
         shown = json.loads(seen["metadata"]["annotations"][FIRST_STATUS])
@@ -204,9 +206,9 @@ async def test_a_pod_waits_for_its_network_and_its_status_has_the_tenants_names(
         assert "kube-system" not in json.dumps(shown)
         # A forged status is overwritten, and the running pod keeps its networks.
         forged = {"metadata": {"annotations": {FIRST_STATUS: "[]", NETWORKS: "other"}}}
-        await own.above.patch(PODS, "one", forged, namespace=space)
+        await own.tenant_client.patch(PODS, "one", forged, namespace=space)
         await eventually(
-            lambda: own.above.get(PODS, "one", namespace=space),
+            lambda: own.tenant_client.get(PODS, "one", namespace=space),
             until=lambda found: "lab" in found["metadata"]["annotations"][FIRST_STATUS],
         )
         await own.idle()
@@ -220,28 +222,28 @@ async def test_a_pod_with_a_refused_request_gets_an_event_and_no_twin(own: Synce
         await create(own, NETWORK_ATTACHMENTS, space, attachment("lab", bridge()))
         body = pod("one")
         body["metadata"]["annotations"] = {NETWORKS: '[{"name":"lab","ips":["10.100.12.1"]}]'}
-        await own.above.create(PODS, body, namespace=space)
+        await own.tenant_client.create(PODS, body, namespace=space)
         await told(own, space, "must not use '10.100.12.1'. Choose an address of 10.100.8.0/22")
         body = pod("two")
         body["metadata"]["annotations"] = {DEFAULT_NETWORK: "lab"}
-        await own.above.create(PODS, body, namespace=space)
+        await own.tenant_client.create(PODS, body, namespace=space)
         await told(own, space, f"metadata.annotations[{DEFAULT_NETWORK}] is not offered")
         assert not await own.has_twin(PODS, space, "one")
         assert not await own.has_twin(PODS, space, "two")
 
 
-async def test_without_the_kind_in_the_super_cluster_the_tenant_is_told(own: SyncerWorld):
+async def test_without_the_kind_in_the_super_cluster_the_tenant_is_informed(own: SyncerWorld):
     async with policed(own, policy()), own.syncer(has_networks=True):
         space = await own.namespace()
         name = tenant_crds.build_crd(NETWORK_ATTACHMENTS.kind)["metadata"]["name"]
-        await own.below.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+        await own.super_client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
         await eventually(
             lambda: own.running[-1].home.is_served(NETWORK_ATTACHMENTS.kind),
             until=lambda served: not served,
         )
         await create(own, NETWORK_ATTACHMENTS, space, attachment("lab", bridge()))
         await told(own, space, "is not installed where your pods run")
-        await serve(own.below, NETWORK_ATTACHMENTS)
+        await serve(own.super_client, NETWORK_ATTACHMENTS)
         await eventually(lambda: own.twin(NETWORK_ATTACHMENTS, space, "lab"))
 
 
@@ -252,7 +254,7 @@ async def test_without_the_setting_no_right_is_used_and_the_annotation_is_left_o
         space = await own.namespace()
         body = pod("one")
         body["metadata"]["annotations"] = {NETWORKS: "lab"}
-        await own.above.create(PODS, body, namespace=space)
+        await own.tenant_client.create(PODS, body, namespace=space)
         twin = await eventually(lambda: own.twin(PODS, space, "one"))
         assert NETWORKS not in twin["metadata"]["annotations"]
         await told(own, space, "additional networks are not offered to this cluster")
@@ -262,7 +264,7 @@ async def network(world: SyncerWorld, **fields: Any) -> None:
     """Set the tenant's own network."""
     patch = {"spec": {"network": {"driver": "multus-primary", "cidr": "10.20.0.0/16", **fields}}}
     tenant = world.tenant
-    await world.below.patch(VIRTUAL_CLUSTERS, tenant.name, patch, namespace=tenant.namespace)
+    await world.super_client.patch(VIRTUAL_CLUSTERS, tenant.name, patch, namespace=tenant.namespace)
 
 
 async def test_a_network_of_the_tenants_own(own: SyncerWorld):
@@ -273,11 +275,11 @@ async def test_a_network_of_the_tenants_own(own: SyncerWorld):
             until=lambda found: found is not None and found["status"] == "True",
         )
         space = await own.namespace()
-        await own.above.create(PODS, pod("one"), namespace=space)
+        await own.tenant_client.create(PODS, pod("one"), namespace=space)
         twin = await eventually(lambda: own.twin(PODS, space, "one"))
-        below = own.super_namespace(space)
+        super_space = own.super_namespace(space)
         assert json.loads(twin["metadata"]["annotations"][DEFAULT_NETWORK]) == [
-            {"name": names.PRIMARY_NETWORK, "namespace": below}
+            {"name": names.PRIMARY_NETWORK, "namespace": super_space}
         ]
         assert twin["spec"]["dnsConfig"]["nameservers"] == ["10.20.0.2"]
         found = await own.twin(NETWORK_ATTACHMENTS, space, names.PRIMARY_NETWORK)
@@ -288,7 +290,7 @@ async def test_a_network_of_the_tenants_own(own: SyncerWorld):
             "metadata": {"name": "web"},
             "spec": {"selector": {"app": "one"}, "ports": [{"port": 80}]},
         }
-        await own.above.create(SERVICES, service, namespace=space)
+        await own.tenant_client.create(SERVICES, service, namespace=space)
         await told(own, space, "Set clusterIP to None")
         assert not await own.has_twin(SERVICES, space, "web")
         # A bad network: a condition that says what to do, and no new pod.
@@ -301,12 +303,14 @@ async def test_a_network_of_the_tenants_own(own: SyncerWorld):
                 and "Choose a part of one of them" in found["message"]
             ),
         )
-        await own.above.create(PODS, pod("two"), namespace=space)
+        await own.tenant_client.create(PODS, pod("two"), namespace=space)
         await told(own, space, "has no network yet")
         # Without it the condition and the definition go.
         gone = {"spec": {"network": None}}
         tenant = own.tenant
-        await own.below.patch(VIRTUAL_CLUSTERS, tenant.name, gone, namespace=tenant.namespace)
+        await own.super_client.patch(
+            VIRTUAL_CLUSTERS, tenant.name, gone, namespace=tenant.namespace
+        )
         await eventually(
             lambda: own.condition(wellknown.NETWORK_READY), until=lambda found: found is None
         )

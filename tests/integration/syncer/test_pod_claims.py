@@ -1,4 +1,4 @@
-"""Pods with claims: their own are waited for, a stranger's is never mounted."""
+"""Pods with claims: they wait for their own, and never mount a foreign one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.thorough
 
 async def make_ephemeral(world: SyncerWorld, space: str, pod_name: str, name: str) -> None:
     """Make the claim of an ephemeral volume as the tenant's controller does."""
-    owner = await world.above.get(PODS, pod_name, namespace=space)
+    owner = await world.tenant_client.get(PODS, pod_name, namespace=space)
     body = claim(name)
     body["metadata"]["ownerReferences"] = [
         {
@@ -28,7 +28,7 @@ async def make_ephemeral(world: SyncerWorld, space: str, pod_name: str, name: st
             "controller": True,
         }
     ]
-    await world.above.create(PERSISTENT_VOLUME_CLAIMS, body, namespace=space)
+    await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, body, namespace=space)
 
 
 async def test_a_pod_uses_claims(synced: SyncerWorld):
@@ -38,7 +38,7 @@ async def test_a_pod_uses_claims(synced: SyncerWorld):
         {"name": "data", "persistentVolumeClaim": {"claimName": "x"}},
         {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}},
     ]
-    await synced.above.create(PODS, pod("web", volumes=volumes), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web", volumes=volumes), namespace=space)
     await asyncio.sleep(0.3)
     await synced.idle()
     assert not await synced.has_twin(PODS, space, "web")
@@ -50,17 +50,19 @@ async def test_a_pod_uses_claims(synced: SyncerWorld):
     assert "ephemeral" not in found["scratch"]
 
 
-async def test_a_pod_cannot_mount_a_strangers_claim(synced: SyncerWorld):
+async def test_a_pod_cannot_mount_a_foreign_claim(synced: SyncerWorld):
     space = await synced.namespace()
-    below = synced.super_namespace(space)
+    super_space = synced.super_namespace(space)
     for name in ("stranger", "web-scratch"):
-        await synced.below.create(PERSISTENT_VOLUME_CLAIMS, claim(name), namespace=below)
+        await synced.super_client.create(
+            PERSISTENT_VOLUME_CLAIMS, claim(name), namespace=super_space
+        )
     template = {"spec": claim("")["spec"]}
     for name, volume in (
         ("db", {"name": "v", "persistentVolumeClaim": {"claimName": "stranger"}}),
         ("web", {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}),
     ):
-        await synced.above.create(PODS, pod(name, volumes=[volume]), namespace=space)
+        await synced.tenant_client.create(PODS, pod(name, volumes=[volume]), namespace=space)
         if "ephemeral" in volume:
             await make_ephemeral(synced, space, "web", "web-scratch")
         await eventually(

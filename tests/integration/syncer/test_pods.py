@@ -31,7 +31,7 @@ async def test_a_pod_goes_down_runs_and_goes(synced: SyncerWorld):
     """REL-26: in a tenant that has no name server at all."""
     space = await synced.namespace()
     node = await synced.super_node()
-    made = await synced.above.create(PODS, pod("web"), namespace=space)
+    made = await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     twin = await eventually(lambda: synced.twin(PODS, space, "web"))
     annotations = twin["metadata"]["annotations"]
     assert annotations[wellknown.UID] == made["metadata"]["uid"]
@@ -41,66 +41,68 @@ async def test_a_pod_goes_down_runs_and_goes(synced: SyncerWorld):
     assert twin["metadata"]["labels"]["app"] == "web"
 
     await synced.start_pod(space, "web", node)
-    shown = await synced.above.get(PODS, "web", namespace=space)
+    shown = await synced.tenant_client.get(PODS, "web", namespace=space)
     assert shown["spec"]["nodeName"] == node
     assert shown["status"]["podIP"] == "10.244.0.9"
-    virtual = await synced.above.get(NODES, node)
+    virtual = await synced.tenant_client.get(NODES, node)
     assert virtual["metadata"]["labels"][wellknown.VIRTUAL_NODE] == "true"
     assert virtual["metadata"]["labels"]["disk"] == "fast"
     assert "node-role.kubernetes.io/worker" not in virtual["metadata"]["labels"]
     assert virtual["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == wellknown.AGENT_PORT
 
-    await synced.above.delete(PODS, "web", namespace=space, grace_seconds=7)
+    await synced.tenant_client.delete(PODS, "web", namespace=space, grace_seconds=7)
     dying = await eventually(
         lambda: synced.twin(PODS, space, "web"),
         until=lambda body: "deletionTimestamp" in body["metadata"],
     )
     assert dying["metadata"]["deletionGracePeriodSeconds"] == 7
-    assert await synced.above.get(PODS, "web", namespace=space)
+    assert await synced.tenant_client.get(PODS, "web", namespace=space)
     await synced.remove_pod(space, "web")
-    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+    await gone(lambda: synced.tenant_client.get(PODS, "web", namespace=space))
 
 
 async def test_the_writes_of_one_pods_life(synced: SyncerWorld):
     """No write more than needed: create, bind, one per status, two deletes."""
     space = await synced.namespace()
     node = await synced.super_node()
-    await synced.above.create(PODS, pod("first"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("first"), namespace=space)
     await synced.start_pod(space, "first", node)  # the node is there from now on
     await synced.idle()
-    below, above = synced.mark("super"), synced.mark("tenant")
+    super_mark, tenant_mark = synced.mark("super"), synced.mark("tenant")
 
-    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
     await synced.idle()
-    await synced.above.delete(PODS, "web", namespace=space)
+    await synced.tenant_client.delete(PODS, "web", namespace=space)
     await synced.remove_pod(space, "web")
-    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+    await gone(lambda: synced.tenant_client.get(PODS, "web", namespace=space))
     await synced.idle()
 
     def about(writes):
         return [f"{write.verb} {write.resource}" for write in writes if write.name == "web"]
 
-    assert about(synced.writes("super", below)) == ["create pods", "delete pods"]
-    tenant_writes = about(synced.writes("tenant", above))
+    assert about(synced.writes("super", super_mark)) == ["create pods", "delete pods"]
+    tenant_writes = about(synced.writes("tenant", tenant_mark))
     assert tenant_writes[0] == "create pods/binding"
     assert tenant_writes[-1] == "delete pods"
-    # Binding and status may be seen together or one after the other; the marked twin is told too.
+    # Binding and status may be seen together or one after the other. The marked twin is told too.
     assert set(tenant_writes[1:-1]) == {"patch pods/status"}
     assert len(tenant_writes) <= 5
 
 
 async def test_a_pod_with_token_configuration_and_root_ca(synced: SyncerWorld):
     space = await synced.namespace()
-    await eventually(lambda: synced.above.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=space))
-    await synced.above.create(
+    await eventually(
+        lambda: synced.tenant_client.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=space)
+    )
+    await synced.tenant_client.create(
         CONFIG_MAPS, {"metadata": {"name": "settings"}, "data": {"a": "1"}}, namespace=space
     )
-    await synced.above.create(
+    await synced.tenant_client.create(
         SECRETS, {"metadata": {"name": "keys"}, "stringData": {"k": "v"}}, namespace=space
     )
     await eventually(
-        lambda: synced.above.create(
+        lambda: synced.tenant_client.create(
             PODS,
             pod(
                 "web",
@@ -125,7 +127,7 @@ async def test_a_pod_with_token_configuration_and_root_ca(synced: SyncerWorld):
     assert token["metadata"]["annotations"][wellknown.ACCOUNT] == "default"
     assert "serviceAccountToken" not in str(twin["spec"])
 
-    await synced.above.delete(PODS, "web", namespace=space)
+    await synced.tenant_client.delete(PODS, "web", namespace=space)
     for resource, name in (
         (CONFIG_MAPS, "settings"),
         (SECRETS, "keys"),
@@ -135,47 +137,51 @@ async def test_a_pod_with_token_configuration_and_root_ca(synced: SyncerWorld):
         await gone(lambda r=resource, n=name: synced.twin(r, space, n))
 
 
-async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: SyncerWorld):
+async def test_an_eviction_in_the_super_cluster_takes_the_tenant_pod_with_its_reason(
+    synced: SyncerWorld,
+):
     """REL-40: the words of the eviction go up."""
     space, node = await synced.namespace(), await synced.super_node()
-    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     status = running_status("web")
     await synced.report(space, "web", conditions=[*status["conditions"], condition])
-    await synced.below.delete(
+    await synced.super_client.delete(
         PODS, "web", namespace=synced.super_namespace(space), grace_seconds=20
     )
     dying = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: "deletionTimestamp" in body["metadata"],
     )
     assert dying["metadata"]["deletionGracePeriodSeconds"] == 20
     kinds = {item["type"] for item in dying["status"]["conditions"]}
     assert "DisruptionTarget" in kinds
-    events = (await synced.above.list(EVENTS, namespace=space))["items"]
+    events = (await synced.tenant_client.list(EVENTS, namespace=space))["items"]
     said = [item["message"] for item in events if item["reason"] == "SuperPodDeleted"]
     assert len(said) == 1
     assert "It has no controller that replaces it" in said[0]
     await synced.remove_pod(space, "web")
-    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+    await gone(lambda: synced.tenant_client.get(PODS, "web", namespace=space))
 
 
 async def test_a_bound_pod_whose_twin_vanished_has_failed(world: SyncerWorld):
-    """The syncer was away when it went; a bare pod stays, as a kubelet would leave it."""
+    """The syncer was away when it went. A bare pod stays, as a kubelet would leave it."""
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
-        await world.above.create(PODS, pod("web"), namespace=space)
+        await world.tenant_client.create(PODS, pod("web"), namespace=space)
         await world.start_pod(space, "web", node)
-    await world.below.delete(PODS, "web", namespace=world.super_namespace(space), grace_seconds=0)
+    await world.super_client.delete(
+        PODS, "web", namespace=world.super_namespace(space), grace_seconds=0
+    )
     async with world.syncer():
         lost = await eventually(
-            lambda: world.above.get(PODS, "web", namespace=space),
+            lambda: world.tenant_client.get(PODS, "web", namespace=space),
             until=lambda body: body["status"]["phase"] == "Failed",
         )
         assert lost["status"]["reason"] == "SuperPodLost"
         await world.idle()
-        assert await world.above.get(PODS, "web", namespace=space)
+        assert await world.tenant_client.get(PODS, "web", namespace=space)
         assert not await world.has_twin(PODS, space, "web")
 
 
@@ -185,7 +191,7 @@ async def test_a_lost_pod_with_a_controller_goes(world: SyncerWorld):
     owned["metadata"]["ownerReferences"] = [owner | {"controller": True}]
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
-        await world.above.create(PODS, owned, namespace=space)
+        await world.tenant_client.create(PODS, owned, namespace=space)
         await world.start_pod(space, "web", node)
         twin = await world.twin(PODS, space, "web")
         controller = twin["metadata"]["ownerReferences"][0]
@@ -195,30 +201,34 @@ async def test_a_lost_pod_with_a_controller_goes(world: SyncerWorld):
             "kubernetes.io/hostname",
             "topology.kubernetes.io/zone",
         ]
-    await world.below.delete(PODS, "web", namespace=world.super_namespace(space), grace_seconds=0)
+    await world.super_client.delete(
+        PODS, "web", namespace=world.super_namespace(space), grace_seconds=0
+    )
     async with world.syncer():
-        await gone(lambda: world.above.get(PODS, "web", namespace=space))
+        await gone(lambda: world.tenant_client.get(PODS, "web", namespace=space))
 
 
 @pytest.mark.parametrize("has_controller", [False, True])
 async def test_a_twin_that_is_forced_away_takes_the_tenant_pod_with_a_word(
     synced: SyncerWorld, has_controller: bool
 ):
-    """Its deletion and its end are all but one event; whichever is seen, the outcome is one."""
+    """Its deletion and its end are all but one event. Whichever is seen, the outcome is one."""
     space, node = await synced.namespace(), await synced.super_node()
     body = pod("web")
     if has_controller:
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1"}
         body["metadata"]["ownerReferences"] = [owner | {"controller": True}]
-    await synced.above.create(PODS, body, namespace=space)
+    await synced.tenant_client.create(PODS, body, namespace=space)
     await synced.start_pod(space, "web", node)
     await synced.idle()
     since = synced.mark("super")
-    await synced.below.delete(PODS, "web", namespace=synced.super_namespace(space), grace_seconds=0)
-    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+    await synced.super_client.delete(
+        PODS, "web", namespace=synced.super_namespace(space), grace_seconds=0
+    )
+    await gone(lambda: synced.tenant_client.get(PODS, "web", namespace=space))
     await synced.idle()
     assert [w for w in synced.writes("super", since) if w.name == "web"] == []
-    events = (await synced.above.list(EVENTS, namespace=space))["items"]
+    events = (await synced.tenant_client.list(EVENTS, namespace=space))["items"]
     said = [item["message"] for item in events if item["reason"] == "SuperPodDeleted"]
     assert len(said) == 1
     assert ("Its controller" in said[0]) == has_controller
@@ -226,7 +236,7 @@ async def test_a_twin_that_is_forced_away_takes_the_tenant_pod_with_a_word(
 
 async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: SyncerWorld):
     space, node = await synced.namespace(), await synced.super_node()
-    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
     why = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
     text = "The node was low on resource: memory."
@@ -234,7 +244,7 @@ async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: SyncerWorld
         space, "web", phase="Failed", reason="Evicted", message=text, conditions=[why]
     )
     ended = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda found: found["status"]["phase"] == "Failed",
     )
     assert (ended["status"]["reason"], ended["status"]["message"]) == ("Evicted", text)
@@ -242,11 +252,13 @@ async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: SyncerWorld
     await synced.idle()
     assert await synced.has_twin(PODS, space, "web")
     since = synced.mark("super")
-    await synced.below.delete(PODS, "web", namespace=synced.super_namespace(space), grace_seconds=0)
-    await synced.above.create(PODS, pod("later"), namespace=space)
+    await synced.super_client.delete(
+        PODS, "web", namespace=synced.super_namespace(space), grace_seconds=0
+    )
+    await synced.tenant_client.create(PODS, pod("later"), namespace=space)
     await synced.start_pod(space, "later", node)  # so the syncer has seen what came before it
     await synced.idle()
-    kept = await synced.above.get(PODS, "web", namespace=space)
+    kept = await synced.tenant_client.get(PODS, "web", namespace=space)
     assert kept["status"] == ended["status"]
     assert "deletionTimestamp" not in kept["metadata"]
     assert [w for w in synced.writes("super", since) if w.name == "web"] == []
@@ -254,9 +266,9 @@ async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: SyncerWorld
 
 async def test_an_unbound_twin_that_vanishes_is_made_again(synced: SyncerWorld):
     space = await synced.namespace()
-    made = await synced.above.create(PODS, pod("web"), namespace=space)
+    made = await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     first = await eventually(lambda: synced.twin(PODS, space, "web"))
-    await synced.below.delete(PODS, "web", namespace=synced.super_namespace(space))
+    await synced.super_client.delete(PODS, "web", namespace=synced.super_namespace(space))
     second = await eventually(
         lambda: synced.twin(PODS, space, "web"),
         until=lambda body: body["metadata"]["uid"] != first["metadata"]["uid"],
@@ -266,11 +278,11 @@ async def test_an_unbound_twin_that_vanishes_is_made_again(synced: SyncerWorld):
 
 async def test_a_finished_pod_stays(synced: SyncerWorld):
     space, node = await synced.namespace(), await synced.super_node()
-    await synced.above.create(PODS, pod("job", restartPolicy="Never"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("job", restartPolicy="Never"), namespace=space)
     await synced.start_pod(space, "job", node)
     await synced.report(space, "job", phase="Succeeded")
     await eventually(
-        lambda: synced.above.get(PODS, "job", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "job", namespace=space),
         until=lambda body: body["status"]["phase"] == "Succeeded",
     )
     await synced.idle()
@@ -283,14 +295,14 @@ async def test_a_forged_end_is_put_right_as_far_as_the_api_takes_it(
 ):
     """The state of a container that ended for good is the one thing that never comes back."""
     space, node = await synced.namespace(), await synced.super_node()
-    await synced.above.create(PODS, pod("web", restartPolicy=restart), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web", restartPolicy=restart), namespace=space)
     await synced.start_pod(space, "web", node)
     await synced.idle()
     ended = running_status("web")["containerStatuses"][0]
     ended |= {"ready": False, "started": False}
     ended["state"] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
     since = synced.mark("tenant")
-    await synced.above.patch(
+    await synced.tenant_client.patch(
         PODS,
         "web",
         {"status": {"phase": "Succeeded", "containerStatuses": [ended], "conditions": []}},
@@ -298,7 +310,7 @@ async def test_a_forged_end_is_put_right_as_far_as_the_api_takes_it(
         subresource="status",
     )
     true = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: body["status"]["phase"] == "Running",
     )
     assert {item["type"]: item["status"] for item in true["status"]["conditions"]}[
@@ -309,18 +321,18 @@ async def test_a_forged_end_is_put_right_as_far_as_the_api_takes_it(
     await synced.idle()
     await asyncio.sleep(0.3)
     assert len([write for write in synced.writes("tenant", since) if write.name == "web"]) <= 4
-    await synced.below.delete(
+    await synced.super_client.delete(
         PODS, "web", namespace=synced.super_namespace(space), grace_seconds=20
     )
     await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: "deletionTimestamp" in body["metadata"],
     )
 
 
 async def test_labels_and_images_follow_and_strange_keys_do_not(synced: SyncerWorld):
     space = await synced.namespace()
-    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "web"))
     change = {
         "metadata": {
@@ -334,7 +346,7 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: SyncerWo
         },
         "spec": {"containers": [{"name": "main", "image": "registry.example/app:2"}]},
     }
-    await synced.above.patch(PODS, "web", change, kind="strategic", namespace=space)
+    await synced.tenant_client.patch(PODS, "web", change, kind="strategic", namespace=space)
     twin = await eventually(
         lambda: synced.twin(PODS, space, "web"),
         until=lambda body: body["spec"]["containers"][0]["image"].endswith(":2"),
@@ -346,7 +358,9 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: SyncerWo
     assert "sidecar.istio.io/inject" not in labels
     assert annotations["note"] == "x"
     assert annotations[wellknown.VC_UID] == synced.tenant.uid
-    await synced.above.patch(PODS, "web", {"metadata": {"labels": {"tier": None}}}, namespace=space)
+    await synced.tenant_client.patch(
+        PODS, "web", {"metadata": {"labels": {"tier": None}}}, namespace=space
+    )
     await eventually(
         lambda: synced.twin(PODS, space, "web"),
         until=lambda body: "tier" not in body["metadata"]["labels"],
@@ -380,49 +394,49 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: SyncerWo
 )
 async def test_what_is_not_offered_is_refused_with_an_event(synced: SyncerWorld, spec, rule):
     space = await synced.namespace()
-    below = synced.mark("super")
-    await synced.above.create(PODS, pod("bad", **spec), namespace=space)
+    super_mark = synced.mark("super")
+    await synced.tenant_client.create(PODS, pod("bad", **spec), namespace=space)
     event = await eventually(
-        lambda: synced.above.list(EVENTS, namespace=space),
+        lambda: synced.tenant_client.list(EVENTS, namespace=space),
         until=lambda found: any(rule in item["message"] for item in found["items"]),
     )
     told = next(item for item in event["items"] if rule in item["message"])
     assert told["reason"] == "SyncRejected"
     assert synced.tenant.root not in told["message"]
     await asyncio.sleep(0.3)
-    assert [write for write in synced.writes("super", below) if write.name == "bad"] == []
-    assert len((await synced.above.list(EVENTS, namespace=space))["items"]) == 1
+    assert [write for write in synced.writes("super", super_mark) if write.name == "bad"] == []
+    assert len((await synced.tenant_client.list(EVENTS, namespace=space))["items"]) == 1
 
 
 async def test_a_foreign_pod_of_the_same_name_is_never_touched(synced: SyncerWorld):
     space = await synced.namespace()
-    below = synced.super_namespace(space)
+    super_space = synced.super_namespace(space)
     foreign = pod("web")
-    made = await synced.below.create(PODS, foreign, namespace=below)
-    await synced.above.create(PODS, pod("web"), namespace=space)
+    made = await synced.super_client.create(PODS, foreign, namespace=super_space)
+    await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await eventually(
-        lambda: synced.above.list(EVENTS, namespace=space),
+        lambda: synced.tenant_client.list(EVENTS, namespace=space),
         until=lambda found: any(item["reason"] == "NameTaken" for item in found["items"]),
     )
-    await synced.above.delete(PODS, "web", namespace=space)
-    await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+    await synced.tenant_client.delete(PODS, "web", namespace=space)
+    await gone(lambda: synced.tenant_client.get(PODS, "web", namespace=space))
     await synced.idle()
-    still = await synced.below.get(PODS, "web", namespace=below)
+    still = await synced.super_client.get(PODS, "web", namespace=super_space)
     assert still["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
 async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: SyncerWorld):
-    """REL-08, REL-09: no force below on our own.
+    """REL-08, REL-09: the syncer forces no delete by itself.
 
-    The tenant deleted and made it anew while nobody looked.
+    The tenant deleted and made it again while no one looked.
     """
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
-        await world.above.create(PODS, pod("web"), namespace=space)
+        await world.tenant_client.create(PODS, pod("web"), namespace=space)
         await world.start_pod(space, "web", node)
         old = await world.twin(PODS, space, "web")
-    await world.above.delete(PODS, "web", namespace=space, grace_seconds=0)
-    new = await world.above.create(PODS, pod("web"), namespace=space)
+    await world.tenant_client.delete(PODS, "web", namespace=space, grace_seconds=0)
+    new = await world.tenant_client.create(PODS, pod("web"), namespace=space)
     async with world.syncer():
         dying = await eventually(
             lambda: world.twin(PODS, space, "web"),
@@ -439,12 +453,12 @@ async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: SyncerWor
 
 
 async def test_a_forced_delete_is_carried_down_as_such(synced: SyncerWorld):
-    """REL-42: no grace above, none below."""
+    """REL-42: no grace in the tenant, none in the super cluster."""
     space, node = await synced.namespace(), await synced.super_node()
-    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
-    await synced.above.delete(PODS, "web", namespace=space, grace_seconds=0)
-    new = await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.tenant_client.delete(PODS, "web", namespace=space, grace_seconds=0)
+    new = await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await eventually(
         lambda: synced.twin(PODS, space, "web"),
         until=lambda body: body["metadata"]["annotations"][wellknown.UID] == new["metadata"]["uid"],

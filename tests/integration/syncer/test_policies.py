@@ -23,8 +23,8 @@ from tenancy.resources import (
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
 )
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
@@ -48,7 +48,7 @@ async def policy(world: SyncerWorld, name: str = "", **spec: Any) -> str:
         "metadata": {"name": name},
         "spec": spec,
     }
-    await world.below.create(TENANT_POLICIES, body, validation="Strict")
+    await world.super_client.create(TENANT_POLICIES, body, validation="Strict")
     return name
 
 
@@ -56,17 +56,17 @@ async def bind(world: SyncerWorld, name: str) -> None:
     """Bind the tenant to a policy."""
     patch = {"spec": {"policyRef": {"name": name}}}
     tenant = world.tenant
-    await world.below.patch(VIRTUAL_CLUSTERS, tenant.name, patch, namespace=tenant.namespace)
+    await world.super_client.patch(VIRTUAL_CLUSTERS, tenant.name, patch, namespace=tenant.namespace)
 
 
 async def change(world: SyncerWorld, name: str, **spec: Any) -> None:
     """Change a policy."""
-    await world.below.patch(TENANT_POLICIES, name, {"spec": spec})
+    await world.super_client.patch(TENANT_POLICIES, name, {"spec": spec})
 
 
 async def level(world: SyncerWorld, namespace: str) -> str:
     """Return the level of pod security of a super namespace."""
-    body = await world.below.get(NAMESPACES, world.super_namespace(namespace))
+    body = await world.super_client.get(NAMESPACES, world.super_namespace(namespace))
     return str(body["metadata"]["labels"][POD_SECURITY])
 
 
@@ -81,7 +81,7 @@ async def synced(world: SyncerWorld, reason: str) -> Object:
     return found
 
 
-async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: SyncerWorld):
+async def test_a_policy_that_is_missing_engages_no_tenant_until_it_is_there(own: SyncerWorld):
     name = fresh_name("policy")
     await bind(own, name)
     async with own.syncer(engaged=False) as program:
@@ -92,7 +92,7 @@ async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: Sy
         await policy(own, name)
         await synced(own, conditions.ENGAGED)
         space = await own.namespace()
-        await own.below.delete(TENANT_POLICIES, name)
+        await own.super_client.delete(TENANT_POLICIES, name)
         await synced(own, conditions.POLICY_MISSING)
         assert own.tenant.uid not in program.tenants.connections
         assert await level(own, space) == "baseline"  # nothing of the tenant is removed
@@ -105,31 +105,33 @@ async def test_other_words_in_a_policy_count_for_what_is_there_already(own: Sync
     await bind(own, name)
     async with own.syncer():
         space = await own.namespace()
-        await own.above.create(CONFIG_MAPS, {"metadata": {"name": "alone"}}, namespace=space)
+        await own.tenant_client.create(
+            CONFIG_MAPS, {"metadata": {"name": "alone"}}, namespace=space
+        )
         node = await own.super_node()
         await own.idle()
         assert not await own.has_twin(CONFIG_MAPS, space, "alone")
         with pytest.raises(NotFound):
-            await own.above.get(NODES, node)
+            await own.tenant_client.get(NODES, node)
 
         await change(own, name, sync={"configMaps": "All"}, nodes={"expose": "all"})
         await eventually(lambda: own.twin(CONFIG_MAPS, space, "alone"), within=20)
-        shown = await eventually(lambda: own.above.get(NODES, node), within=20)
+        shown = await eventually(lambda: own.tenant_client.get(NODES, node), within=20)
         assert "node-role.kubernetes.io/worker" not in shown["metadata"]["labels"]
-        await own.below.delete(NODES, node)
+        await own.super_client.delete(NODES, node)
         await eventually(lambda: gone(own, node), within=20)
 
         node = await own.super_node()
         await change(own, name, nodes={"view": "Full"}, security={"level": "privileged"})
         await eventually(
-            lambda: own.above.get(NODES, node),
+            lambda: own.tenant_client.get(NODES, node),
             until=lambda body: "node-role.kubernetes.io/worker" in body["metadata"]["labels"],
             within=20,
         )
         await eventually(lambda: level(own, space), until=lambda found: found == "privileged")
         await change(own, name, nodes={"view": "Minimal"}, security={"level": "baseline"})
         await eventually(
-            lambda: own.above.get(NODES, node),
+            lambda: own.tenant_client.get(NODES, node),
             until=lambda body: (
                 set(body["metadata"]["labels"])
                 == {"kubernetes.io/hostname", "kubernetes.io/os", wellknown.VIRTUAL_NODE}
@@ -154,24 +156,24 @@ async def test_other_words_in_a_policy_count_for_what_is_there_already(own: Sync
 
 
 async def gone(world: SyncerWorld, node: str) -> bool:
-    """Tell whether the tenant has not got a node."""
+    """Return whether the tenant has not got a node."""
     try:
-        await world.above.get(NODES, node)
+        await world.tenant_client.get(NODES, node)
     except NotFound:
         return True
     return False
 
 
-async def test_what_restricted_refuses_is_told_in_the_words_of_pod_security(own: SyncerWorld):
+async def test_what_restricted_refuses_is_reported_in_the_words_of_pod_security(own: SyncerWorld):
     name = await policy(own, security={"level": "restricted"})
     await bind(own, name)
     async with own.syncer():
         space = await own.namespace()
         assert await level(own, space) == "restricted"
-        await own.above.create(PODS, pod("web"), namespace=space)
+        await own.tenant_client.create(PODS, pod("web"), namespace=space)
 
         async def told() -> str:
-            found = await own.above.list(EVENTS, namespace=space)
+            found = await own.tenant_client.list(EVENTS, namespace=space)
             messages = [e["message"] for e in found["items"] if e["reason"] == "SyncRejected"]
             assert len(messages) == 1
             return str(messages[0])
@@ -192,7 +194,7 @@ async def test_what_restricted_refuses_is_told_in_the_words_of_pod_security(own:
             "seccompProfile": {"type": "RuntimeDefault"},
         }
         container = {"name": "main", "image": "registry.example/app:1", "securityContext": secured}
-        await own.above.create(PODS, pod("safe", containers=[container]), namespace=space)
+        await own.tenant_client.create(PODS, pod("safe", containers=[container]), namespace=space)
         await eventually(lambda: own.twin(PODS, space, "safe"))
         await change(own, name, security={"level": "baseline"})
         await eventually(lambda: own.twin(PODS, space, "web"), within=20)
@@ -213,7 +215,7 @@ async def test_the_hosts_file_of_a_pod_is_rewritten_at_the_level_restricted(own:
         }
         container = {"name": "main", "image": "registry.example/app:1", "securityContext": secured}
         body = pod("web-0", containers=[container], hostname="web-0", subdomain="nginx")
-        await own.above.create(PODS, body, namespace=space)
+        await own.tenant_client.create(PODS, body, namespace=space)
         twin = await eventually(lambda: own.twin(PODS, space, "web-0"))
         (writer,) = twin["spec"]["initContainers"]
         assert (writer["name"], writer["image"]) == ("vc-hosts", image)
@@ -223,25 +225,25 @@ async def test_the_hosts_file_of_a_pod_is_rewritten_at_the_level_restricted(own:
         since = own.mark("super")
         await own.idle()
         assert own.writes("super", since) == []
-        found = await own.above.get(PODS, "web-0", namespace=space)
+        found = await own.tenant_client.get(PODS, "web-0", namespace=space)
         assert "initContainers" not in found["spec"]
 
 
-async def test_a_privileged_pod_runs_where_the_policy_says_so(own: SyncerWorld):
+async def test_a_privileged_pod_runs_where_the_policy_specifies_so(own: SyncerWorld):
     await bind(own, await policy(own, security={"level": "privileged"}))
     async with own.syncer():
         space = await own.namespace()
         wide = pod("wide", hostNetwork=True, hostPID=True)
         wide["spec"]["containers"][0]["securityContext"] = {"privileged": True}
         wide["spec"]["volumes"] = [{"name": "v", "hostPath": {"path": "/var/log"}}]
-        await own.above.create(PODS, wide, namespace=space)
+        await own.tenant_client.create(PODS, wide, namespace=space)
         twin = await eventually(lambda: own.twin(PODS, space, "wide"))
         assert (twin["spec"]["hostNetwork"], twin["spec"]["hostPID"]) == (True, True)
         assert twin["spec"]["containers"][0]["securityContext"] == {"privileged": True}
         assert twin["spec"]["volumes"][0]["hostPath"]["path"] == "/var/log"
 
 
-async def test_a_pod_gives_its_node_up_as_the_policy_says_now(own: SyncerWorld):
+async def test_a_pod_gives_its_node_up_as_the_policy_specifies_now(own: SyncerWorld):
     """A running pod follows the policy, and the syncer may write the annotation."""
     key = "cluster-autoscaler.kubernetes.io/safe-to-evict"
     name = await policy(own, pods={"autoscaling": {"safeToEvict": "All"}})
@@ -250,7 +252,7 @@ async def test_a_pod_gives_its_node_up_as_the_policy_says_now(own: SyncerWorld):
         space, node = await own.namespace(), await own.super_node()
         body = pod("web")
         body["metadata"]["annotations"] = {key: "false"}
-        await own.above.create(PODS, body, namespace=space)
+        await own.tenant_client.create(PODS, body, namespace=space)
         await own.start_pod(space, "web", node)
 
         async def mark() -> str | None:
@@ -268,4 +270,4 @@ async def test_a_pod_gives_its_node_up_as_the_policy_says_now(own: SyncerWorld):
         modes = {"safeToEvict": "Controlled", "blockingAnnotations": "Refuse"}
         await change(own, name, pods={"autoscaling": modes})
         await eventually(mark, until=lambda found: found is None)
-        await own.below.delete(NODES, node)
+        await own.super_client.delete(NODES, node)

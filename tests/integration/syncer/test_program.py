@@ -34,7 +34,7 @@ async def test_the_program_syncs_and_ends_in_order(world: SyncerWorld, tmp_path:
             stderr=log,
         )
         try:
-            made = await world.above.create(PODS, pod("program"), namespace="default")
+            made = await world.tenant_client.create(PODS, pod("program"), namespace="default")
             twin = await eventually(lambda: world.twin(PODS, "default", "program"), within=60)
             assert twin["metadata"]["annotations"][wellknown.UID] == made["metadata"]["uid"]
             for path in ("/healthz", "/readyz"):
@@ -42,20 +42,20 @@ async def test_the_program_syncs_and_ends_in_order(world: SyncerWorld, tmp_path:
             assert "VirtualClusterSyncerDown" not in alerts.firing(
                 alerts.scraped(await fetch(port, "/metrics"))
             )
-            lease = await world.below.get(LEASES, wellknown.SYNCER, namespace=HOME)
+            lease = await world.super_client.get(LEASES, wellknown.SYNCER, namespace=HOME)
             assert lease["spec"]["holderIdentity"]
         finally:
             process.send_signal(signal.SIGTERM)
             code = await asyncio.wait_for(process.wait(), 15)
     assert code == 0
-    lease = await world.below.get(LEASES, wellknown.SYNCER, namespace=HOME)
+    lease = await world.super_client.get(LEASES, wellknown.SYNCER, namespace=HOME)
     assert not lease["spec"].get("holderIdentity")
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert lines[-2]["event"] == "syncer.stopped"
     assert not [line for line in lines if line["level"] == "error"]
 
 
-async def test_without_credentials_it_says_so(tmp_path: Path):
+async def test_without_credentials_it_reports_it(tmp_path: Path):
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "syncer", "--kubeconfig", str(tmp_path / "none")),

@@ -58,8 +58,10 @@ async def count(world: SyncerWorld, resource: Resource, *spaces: str) -> int:
     """Count the objects in the super namespaces of some tenant namespaces."""
     found = 0
     for space in spaces:
-        below = world.super_namespace(space)
-        found += len((await world.below.list(resource, namespace=below))["items"] or ())
+        super_space = world.super_namespace(space)
+        found += len(
+            (await world.super_client.list(resource, namespace=super_space))["items"] or ()
+        )
     return found
 
 
@@ -68,7 +70,7 @@ async def used(world: SyncerWorld, resource: Resource, name: str) -> int:
     async with world.syncer():
         await world.idle()
     ours = f"{wellknown.VC_UID}={world.tenant.uid}"
-    found = (await world.below.list(resource, label_selector=ours))["items"] or ()
+    found = (await world.super_client.list(resource, label_selector=ours))["items"] or ()
     return sum(compute_usage(resource.kind, item).get(name, 0) for item in found)
 
 
@@ -81,19 +83,19 @@ async def refusals(world: SyncerWorld, space: str) -> list[str]:
 
 async def report(world: SyncerWorld) -> Mapping[str, str]:
     """Return the data of the report in the tenant."""
-    found = await world.above.get(CONFIG_MAPS, names.QUOTA, namespace="kube-public")
+    found = await world.tenant_client.get(CONFIG_MAPS, names.QUOTA, namespace="kube-public")
     return found["data"]
 
 
-async def test_two_namespaces_are_each_below_and_together_above(world: SyncerWorld):
+async def test_two_namespaces_are_each_within_and_together_over_the_quota(world: SyncerWorld):
     """SEC-62: the tenant reads the reason, and a release lets the held object through."""
     before = await used(world, PODS, "requests.cpu")
     limit = f"{1000 + before}m"
     async with policed(world, policy({"requests.cpu": limit})), world.syncer():
         one, two = await world.namespace(), await world.namespace()
-        await world.above.create(PODS, pod("a", "600m"), namespace=one)
+        await world.tenant_client.create(PODS, pod("a", "600m"), namespace=one)
         await eventually(lambda: world.has_twin(PODS, one, "a"))
-        await world.above.create(PODS, pod("b", "600m"), namespace=two)
+        await world.tenant_client.create(PODS, pod("b", "600m"), namespace=two)
         found = await eventually(lambda: refusals(world, two))
         shown = [format_amount("cpu", each + before) for each in (600, 1000, 400)]
         assert f"requests.cpu: requested 600m, used {shown[0]}, limit {shown[1]}" in found[0]
@@ -107,7 +109,7 @@ async def test_two_namespaces_are_each_below_and_together_above(world: SyncerWor
         assert data["used"] == f"requests.cpu: {shown[0]}\n"
         assert data["left"] == "requests.cpu: 400m\n"
         assert data["waitingObjects"] == "1"
-        await world.above.delete(PODS, "a", namespace=one, grace_seconds=0)
+        await world.tenant_client.delete(PODS, "a", namespace=one, grace_seconds=0)
         await eventually(lambda: world.has_twin(PODS, two, "b"))
         # The super cluster refuses the same without the syncer.
         wall = await eventually(
@@ -116,7 +118,7 @@ async def test_two_namespaces_are_each_below_and_together_above(world: SyncerWor
         )
         assert wall["spec"]["hard"] == {"requests.cpu": shown[1]}
         with pytest.raises(Forbidden, match="exceeded quota"):
-            await world.below.create(
+            await world.super_client.create(
                 PODS, pod("thief", f"{2000 + before}m"), namespace=world.super_namespace(one)
             )
 
@@ -129,7 +131,7 @@ async def test_parallel_creates_never_exceed(world: SyncerWorld):
         seen = 0
         asked = [
             # Without addresses, because so many exceed the range of the tenant.
-            world.above.create(
+            world.tenant_client.create(
                 SERVICES, service(f"s{number}", clusterIP="None"), namespace=spaces[number % 2]
             )
             for number in range(MANY)
@@ -151,14 +153,14 @@ async def test_parallel_creates_never_exceed(world: SyncerWorld):
         assert await count(world, SERVICES, *spaces) == LIMIT
         accountant = world.session.quota
         assert accountant.waiting_count == MANY - LIMIT
-        below = [
+        super_space = [
             item["metadata"]["name"]
             for item in (
-                await world.below.list(SERVICES, namespace=world.super_namespace(spaces[0]))
+                await world.super_client.list(SERVICES, namespace=world.super_namespace(spaces[0]))
             )["items"]
         ]
-        for name in below[:5]:
-            await world.above.delete(SERVICES, name, namespace=spaces[0])
+        for name in super_space[:5]:
+            await world.tenant_client.delete(SERVICES, name, namespace=spaces[0])
         await eventually(lambda: accountant.waiting_count, until=lambda n: n == MANY - LIMIT - 5)
         await eventually(lambda: count(world, SERVICES, *spaces), until=lambda n: n == LIMIT)
 
@@ -172,13 +174,13 @@ async def test_a_restart_neither_forgets_nor_counts_twice(world: SyncerWorld):
         async with world.syncer():
             space = await world.namespace()
             for name in "ab":
-                await world.above.create(PODS, pod(name), namespace=space)
+                await world.tenant_client.create(PODS, pod(name), namespace=space)
                 await eventually(lambda name=name: world.has_twin(PODS, space, name))
         async with world.syncer():
             assert world.session.quota.get_used("pods") == 2000 + before
             assert world.session.quota.get_used("limits.memory") == 2**30 * 1000 + memory
             for name in "cd":
-                await world.above.create(PODS, pod(name), namespace=space)
+                await world.tenant_client.create(PODS, pod(name), namespace=space)
             await eventually(lambda: refusals(world, space))
             await world.idle()
             assert await count(world, PODS, space) == 3
@@ -196,19 +198,19 @@ async def test_changes_are_charged_and_the_rest_of_the_object_goes_on(world: Syn
     async with policed(world, policy(quota)), world.syncer():
         space = await world.namespace()
         for name in ("one", "two"):
-            await world.above.create(SERVICES, service(name), namespace=space)
+            await world.tenant_client.create(SERVICES, service(name), namespace=space)
             await eventually(lambda name=name: world.has_twin(SERVICES, space, name))
         change = {"spec": {"type": "LoadBalancer"}}
-        await world.above.patch(SERVICES, "one", change, namespace=space)
+        await world.tenant_client.patch(SERVICES, "one", change, namespace=space)
         await eventually(
             lambda: world.twin(SERVICES, space, "one"),
             until=lambda twin: twin["spec"]["type"] == "LoadBalancer",
         )
-        await world.above.patch(SERVICES, "two", change, namespace=space)
+        await world.tenant_client.patch(SERVICES, "two", change, namespace=space)
         assert await eventually(lambda: refusals(world, space))
         await world.idle()
         assert (await world.twin(SERVICES, space, "two"))["spec"]["type"] == "ClusterIP"
-        await world.above.delete(SERVICES, "one", namespace=space)
+        await world.tenant_client.delete(SERVICES, "one", namespace=space)
         await eventually(
             lambda: world.twin(SERVICES, space, "two"),
             until=lambda twin: twin["spec"]["type"] == "LoadBalancer",
@@ -221,7 +223,7 @@ async def test_a_retained_volume_still_counts(world: SyncerWorld):
     quota = {"requests.storage": 3 * 2**30 + before // 1000}
     async with policed(world, policy(quota)), world.syncer():
         space = await world.namespace()
-        below = world.super_namespace(space)
+        super_space = world.super_namespace(space)
         claim = {
             "metadata": {"name": "data"},
             "spec": {
@@ -229,7 +231,7 @@ async def test_a_retained_volume_still_counts(world: SyncerWorld):
                 "resources": {"requests": {"storage": "2Gi"}},
             },
         }
-        await world.above.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace=space)
+        await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace=space)
         twin = await eventually(lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, "data"))
         accountant = world.session.quota
         assert accountant.get_used("requests.storage") == 2 * 2**30 * 1000 + before
@@ -244,15 +246,15 @@ async def test_a_retained_volume_still_counts(world: SyncerWorld):
                 "claimRef": {
                     "apiVersion": "v1",
                     "kind": "PersistentVolumeClaim",
-                    "namespace": below,
+                    "namespace": super_space,
                     "name": "data",
                     "uid": twin["metadata"]["uid"],
                 },
             },
         }
-        await world.below.create(PERSISTENT_VOLUMES, volume)
+        await world.super_client.create(PERSISTENT_VOLUMES, volume)
         try:
-            await world.above.delete(PERSISTENT_VOLUME_CLAIMS, "data", namespace=space)
+            await world.tenant_client.delete(PERSISTENT_VOLUME_CLAIMS, "data", namespace=space)
             await eventually(
                 lambda: world.has_twin(PERSISTENT_VOLUME_CLAIMS, space, "data"),
                 until=lambda there: not there,
@@ -260,7 +262,7 @@ async def test_a_retained_volume_still_counts(world: SyncerWorld):
             await world.idle()
             assert accountant.get_used("requests.storage") == 2 * 2**30 * 1000 + before
         finally:
-            await world.below.delete(PERSISTENT_VOLUMES, name)
+            await world.super_client.delete(PERSISTENT_VOLUMES, name)
         await eventually(
             lambda: accountant.get_used("requests.storage"), until=lambda found: found == before
         )
@@ -272,15 +274,18 @@ async def test_the_wall_is_kept_and_goes_with_the_quota(world: SyncerWorld):
         async with policed(world, policy({"pods": 7, "cpu": 5, "bytes/secrets": "1Mi"})):
             await eventually(lambda: world.is_engaged() and world.session.quota.hard.get("pods"))
             space = await world.namespace()
-            below = world.super_namespace(space)
+            super_space = world.super_namespace(space)
             wall = await eventually(lambda: world.twin(RESOURCE_QUOTAS, space, names.QUOTA))
             assert wall["spec"]["hard"] == {"pods": "7", "cpu": "5"}
             ranges = await eventually(lambda: world.twin(LIMIT_RANGES, space, names.QUOTA))
             assert ranges["spec"]["limits"][0]["defaultRequest"] == {"cpu": "100m"}
-            await world.below.patch(
-                RESOURCE_QUOTAS, names.QUOTA, {"spec": {"hard": {"pods": "900"}}}, namespace=below
+            await world.super_client.patch(
+                RESOURCE_QUOTAS,
+                names.QUOTA,
+                {"spec": {"hard": {"pods": "900"}}},
+                namespace=super_space,
             )
-            await world.below.delete(LIMIT_RANGES, names.QUOTA, namespace=below)
+            await world.super_client.delete(LIMIT_RANGES, names.QUOTA, namespace=super_space)
             await eventually(
                 lambda: world.twin(RESOURCE_QUOTAS, space, names.QUOTA),
                 until=lambda found: found["spec"]["hard"]["pods"] == "7",
@@ -302,15 +307,15 @@ async def test_one_pod_cannot_bring_more_bytes_than_the_quota(world: SyncerWorld
         space = await world.namespace()
         for number in range(6):
             body = {"metadata": {"name": f"m{number}"}, "data": {"k": "x" * 300_000}}
-            await world.above.create(CONFIG_MAPS, body, namespace=space)
+            await world.tenant_client.create(CONFIG_MAPS, body, namespace=space)
         body = pod("greedy")
         body["spec"]["volumes"] = [
             {"name": f"v{number}", "configMap": {"name": f"m{number}"}} for number in range(6)
         ]
-        await world.above.create(PODS, body, namespace=space)
+        await world.tenant_client.create(PODS, body, namespace=space)
         assert await eventually(lambda: refusals(world, space))
         await world.idle()
         assert not await world.has_twin(PODS, space, "greedy")
         there = [await world.has_twin(CONFIG_MAPS, space, f"m{number}") for number in range(6)]
         assert sum(there) <= 3
-        await world.above.delete(PODS, "greedy", namespace=space, grace_seconds=0)
+        await world.tenant_client.delete(PODS, "greedy", namespace=space, grace_seconds=0)

@@ -11,8 +11,8 @@ import pytest
 from syncer.handlers.resync import Resync
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import LINGER, SyncerWorld, SyncerWrite
 from tests.support.controlplane import AuditMark, LocalControlPlane
@@ -27,24 +27,24 @@ async def own(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[S
         yield world
 
 
-def written(world: SyncerWorld, below: AuditMark, above: AuditMark) -> list[SyncerWrite]:
+def written(world: SyncerWorld, super_mark: AuditMark, tenant_mark: AuditMark) -> list[SyncerWrite]:
     """Return the syncer's writes for the tenant, on both sides, from places in the logs on."""
-    super_writes = world.writes("super", below)
+    super_writes = world.writes("super", super_mark)
     mine = [write for write in super_writes if write.namespace.startswith(world.tenant.root)]
-    return [*mine, *world.writes("tenant", above)]
+    return [*mine, *world.writes("tenant", tenant_mark)]
 
 
 async def furnish(world: SyncerWorld) -> tuple[str, str]:
     """Make one of everything and let it come to rest, the store's mark included."""
     space, node = await world.namespace(), await world.super_node()
-    await world.above.create(
+    await world.tenant_client.create(
         CONFIG_MAPS, {"metadata": {"name": "settings"}, "data": {"a": "1"}}, namespace=space
     )
-    await world.above.create(
+    await world.tenant_client.create(
         SECRETS, {"metadata": {"name": "keys"}, "stringData": {"k": "v"}}, namespace=space
     )
     port = {"port": 80, "nodePort": 0}
-    await world.above.create(
+    await world.tenant_client.create(
         SERVICES,
         {
             "metadata": {"name": "web"},
@@ -56,8 +56,8 @@ async def furnish(world: SyncerWorld) -> tuple[str, str]:
         {"name": "settings", "configMap": {"name": "settings"}},
         {"name": "keys", "secret": {"secretName": "keys"}},
     ]
-    await world.above.create(PODS, pod("web", volumes=volumes), namespace=space)
-    await world.above.create(PODS, pod("refused", hostNetwork=True), namespace=space)
+    await world.tenant_client.create(PODS, pod("web", volumes=volumes), namespace=space)
+    await world.tenant_client.create(PODS, pod("refused", hostNetwork=True), namespace=space)
     await world.start_pod(space, "web", node)
     await eventually(lambda: world.twin(SERVICES, space, "web"))
     await world.idle()
@@ -73,26 +73,26 @@ async def test_a_restart_with_nothing_changed_writes_nothing(own: SyncerWorld):
     world = own
     async with world.syncer():
         await furnish(world)
-    below, above = world.mark("super"), world.mark("tenant")
+    super_mark, tenant_mark = world.mark("super"), world.mark("tenant")
     async with world.syncer():
         await asyncio.sleep(1.0)
         await world.idle()
-    assert written(world, below, above) == []
+    assert written(world, super_mark, tenant_mark) == []
 
 
 async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: SyncerWorld):
     """REL-11: it wakes the key of what it finds, and writes nothing itself."""
     async with own.syncer():
         space, _ = await furnish(own)
-        below, above = own.mark("super"), own.mark("tenant")
+        super_mark, tenant_mark = own.mark("super"), own.mark("tenant")
         patrol = Resync(own.running[-1].tenants.sessions)
         await patrol.resync_session(own.session)
         await own.idle()
-        assert written(own, below, above) == []
+        assert written(own, super_mark, tenant_mark) == []
         # A change whose event got lost: the cache has it, no key was woken.
         session = own.session
         session.is_ready = False
-        await own.below.delete(CONFIG_MAPS, "settings", namespace=own.super_namespace(space))
+        await own.super_client.delete(CONFIG_MAPS, "settings", namespace=own.super_namespace(space))
         store = session.get_super_store("ConfigMap")
         await eventually(lambda: store.get(own.super_namespace(space), "settings") is None)
         session.is_ready = True
@@ -103,22 +103,22 @@ async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: Sync
 
 
 async def test_what_happened_in_the_meantime_is_caught_up(world: SyncerWorld):
-    """A job finishes below, an object is deleted above, another is made: nothing is restarted."""
+    """A super pod ends, and a tenant object is deleted and another created. Nothing restarts."""
     async with world.syncer():
         space, node = await furnish(world)
-        await world.above.create(PODS, pod("job", restartPolicy="Never"), namespace=space)
+        await world.tenant_client.create(PODS, pod("job", restartPolicy="Never"), namespace=space)
         await world.start_pod(space, "job", node)
-        await world.above.create(PODS, pod("going"), namespace=space)
+        await world.tenant_client.create(PODS, pod("going"), namespace=space)
         await world.start_pod(space, "going", node)
     before = await world.twin(PODS, space, "web")
     await world.report(space, "job", phase="Succeeded")
-    await world.above.delete(PODS, "going", namespace=space, grace_seconds=0)
-    await world.above.delete(SERVICES, "web", namespace=space)
-    await world.above.create(PODS, pod("new"), namespace=space)
-    below = world.mark("super")
+    await world.tenant_client.delete(PODS, "going", namespace=space, grace_seconds=0)
+    await world.tenant_client.delete(SERVICES, "web", namespace=space)
+    await world.tenant_client.create(PODS, pod("new"), namespace=space)
+    super_mark = world.mark("super")
     async with world.syncer():
         await eventually(
-            lambda: world.above.get(PODS, "job", namespace=space),
+            lambda: world.tenant_client.get(PODS, "job", namespace=space),
             until=lambda body: body["status"]["phase"] == "Succeeded",
         )
         await eventually(lambda: world.twin(PODS, space, "new"))
@@ -129,7 +129,7 @@ async def test_what_happened_in_the_meantime_is_caught_up(world: SyncerWorld):
     after = await world.twin(PODS, space, "web")
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     writes = [
-        w for w in world.writes("super", below) if w.namespace == world.super_namespace(space)
+        w for w in world.writes("super", super_mark) if w.namespace == world.super_namespace(space)
     ]
     deletes = [write for write in writes if write.verb == "delete"]
     assert sorted((write.resource, write.name) for write in deletes) == [
@@ -144,18 +144,18 @@ async def test_a_lost_answer_is_recognised_as_our_own_work(world: SyncerWorld):
         space = await world.namespace()
         session = world.session
         session.is_ready = False  # the syncer is about to be killed
-        await world.above.create(
+        await world.tenant_client.create(
             CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}}, namespace=space
         )
-        await world.above.create(
+        await world.tenant_client.create(
             PODS,
             pod("web", volumes=[{"name": "c", "configMap": {"name": "c"}}]),
             namespace=space,
         )
-    made = await world.above.get(CONFIG_MAPS, "c", namespace=space)
+    made = await world.tenant_client.get(CONFIG_MAPS, "c", namespace=space)
     from tenancy import ownership  # noqa: PLC0415 - only here
 
-    await world.below.create(
+    await world.super_client.create(
         CONFIG_MAPS,
         {
             "metadata": {

@@ -13,10 +13,10 @@ from syncer.safety.store_guard import StoreGuard
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES, SERVICES, VIRTUAL_CLUSTERS
 from tests.chaos.processes import snapshots
-from tests.integration.syncer.planes import own_world
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_services import service
-from tests.integration.syncer.test_store import deletes, furnish, held, held_store, released
+from tests.integration.syncer.test_store_guard import deletes, furnish, held, held_store, released
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from vcmanager.reconcilers.snapshots.restore import EPOCH_STEP
@@ -35,11 +35,11 @@ async def report(world: SyncerWorld, phase: str, request: str | None = REQUEST) 
     """Write what vc-manager writes during a restore."""
     name, namespace = world.tenant.name, world.tenant.namespace
     status = {"status": {"restore": {"request": REQUEST, "phase": phase}}}
-    await world.below.patch(
+    await world.super_client.patch(
         VIRTUAL_CLUSTERS, name, status, namespace=namespace, subresource="status"
     )
     body: Object = {"metadata": {"annotations": {wellknown.RESTORE_SNAPSHOT: request}}}
-    await world.below.patch(VIRTUAL_CLUSTERS, name, body, namespace=namespace)
+    await world.super_client.patch(VIRTUAL_CLUSTERS, name, body, namespace=namespace)
 
 
 async def leave_epoch(_: StoreGuard) -> None:
@@ -55,7 +55,7 @@ async def test_a_restore_within_seconds_of_a_write_holds_deletes_until_a_person_
         await snapshots.save(own.tenant_plane, tmp_path / "s.db")
         counting = StoreGuard.advance_epoch
         monkeypatch.setattr(StoreGuard, "advance_epoch", leave_epoch)
-        await own.above.create(SERVICES, service("late"), namespace=space)
+        await own.tenant_client.create(SERVICES, service("late"), namespace=space)
         await eventually(lambda: own.twin(SERVICES, space, "late"))
         since = own.mark("super")
 
@@ -73,10 +73,12 @@ async def test_a_restore_within_seconds_of_a_write_holds_deletes_until_a_person_
         await snapshots.restore(
             own.tenant_plane, tmp_path / "s.db", "restored", bump=snapshots.BUMP
         )
-        root = await own.below.get(NAMESPACES, own.tenant.root)
+        root = await own.super_client.get(NAMESPACES, own.tenant.root)
         epoch = int(root["metadata"]["annotations"][wellknown.STORE_EPOCH])
         raised = {wellknown.STORE_EPOCH: str(epoch + EPOCH_STEP)}
-        await own.below.patch(NAMESPACES, own.tenant.root, {"metadata": {"annotations": raised}})
+        await own.super_client.patch(
+            NAMESPACES, own.tenant.root, {"metadata": {"annotations": raised}}
+        )
         await own.tenant_plane.restart_on_store("restored")
         await report(own, "Complete", None)
 
@@ -88,7 +90,7 @@ async def test_a_restore_within_seconds_of_a_write_holds_deletes_until_a_person_
         store = await held_store(own)
         assert store is not None
         confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: store["uid"]}}}
-        await own.below.patch(
+        await own.super_client.patch(
             VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
         )
         await released(own)

@@ -18,9 +18,9 @@ LABEL_CHANGES = 1000
 
 
 async def running(world: SyncerWorld, body: Object) -> str:
-    """Have a pod run on a node of its own; returns its namespace."""
+    """Have a pod run on a node of its own. Returns its namespace."""
     space, node = await world.namespace(), await world.super_node()
-    await world.above.create(PODS, body, namespace=space)
+    await world.tenant_client.create(PODS, body, namespace=space)
     await world.start_pod(space, body["metadata"]["name"], node)
     return space
 
@@ -28,7 +28,7 @@ async def running(world: SyncerWorld, body: Object) -> str:
 async def debug(world: SyncerWorld, space: str, name: str, **fields: object) -> None:
     """Add an ephemeral container as `kubectl debug` does."""
     added = {"name": name, "image": "registry.example/debug:1", **fields}
-    await world.above.patch(
+    await world.tenant_client.patch(
         PODS,
         "web",
         {"spec": {"ephemeralContainers": [added]}},
@@ -41,7 +41,7 @@ async def debug(world: SyncerWorld, space: str, name: str, **fields: object) -> 
 async def told(world: SyncerWorld, space: str, rule: str) -> Object:
     """Wait for an Event that names a rule."""
     found = await eventually(
-        lambda: world.above.list(EVENTS, namespace=space),
+        lambda: world.tenant_client.list(EVENTS, namespace=space),
         until=lambda events: any(rule in item["message"] for item in events["items"]),
     )
     return next(item for item in found["items"] if rule in item["message"])
@@ -49,7 +49,7 @@ async def told(world: SyncerWorld, space: str, rule: str) -> Object:
 
 async def test_a_debug_container_goes_down_and_its_status_comes_up(synced: SyncerWorld):
     space = await running(synced, pod("web"))
-    await synced.above.create(
+    await synced.tenant_client.create(
         CONFIG_MAPS, {"metadata": {"name": "tools"}, "data": {"A": "1"}}, namespace=space
     )
     await eventually(lambda: synced.session.stores["ConfigMap"].get(space, "tools"))
@@ -85,13 +85,13 @@ async def test_a_debug_container_goes_down_and_its_status_comes_up(synced: Synce
     }
     await synced.report(space, "web", ephemeralContainerStatuses=[status])
     shown = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: body["status"].get("ephemeralContainerStatuses"),
     )
     assert shown["status"]["ephemeralContainerStatuses"][0]["state"] == began
 
 
-async def test_a_debug_container_that_is_not_offered_is_told_and_the_next_one_goes(
+async def test_a_debug_container_that_is_not_offered_is_reported_and_the_next_one_goes(
     synced: SyncerWorld,
 ):
     space = await running(synced, pod("web"))
@@ -110,17 +110,17 @@ async def test_a_debug_container_that_is_not_offered_is_told_and_the_next_one_go
     assert [item["name"] for item in twin["spec"]["ephemeralContainers"]] == ["plain"]
     assert twin["metadata"]["annotations"][wellknown.CONTAINERS] == "main,plain"
     await synced.idle()
-    events = (await synced.above.list(EVENTS, namespace=space))["items"]
+    events = (await synced.tenant_client.list(EVENTS, namespace=space))["items"]
     # Its place in the list may be another one now, which is said.
     assert len(events) <= 2
     assert all("rule privileged" in item["message"] for item in events)
 
 
 async def test_a_debugger_of_the_super_admin_stays_out_of_reach(synced: SyncerWorld):
-    """The tenant takes the name of a container that somebody added below."""
+    """The tenant takes the name of a container that another writer added to the super pod."""
     space = await running(synced, pod("web"))
     body = {"spec": {"ephemeralContainers": [{"name": "debugger", "image": "i:1"}]}}
-    await synced.below.patch(
+    await synced.super_client.patch(
         PODS,
         "web",
         body,
@@ -128,9 +128,9 @@ async def test_a_debugger_of_the_super_admin_stays_out_of_reach(synced: SyncerWo
         namespace=synced.super_namespace(space),
         subresource="ephemeralcontainers",
     )
-    below = synced.super_namespace(space)
+    super_space = synced.super_namespace(space)
     await eventually(
-        lambda: synced.session.get_super_store("Pod").get(below, "web"),
+        lambda: synced.session.get_super_store("Pod").get(super_space, "web"),
         until=lambda entry: entry is not None and b'"debugger"' in entry.body,
     )
     await debug(synced, space, "debugger")
@@ -151,23 +151,23 @@ def sized(cpu: str) -> list[Object]:
 
 
 async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: SyncerWorld):
-    """SEC-20: within what the super cluster takes; who waits for it is not told too early."""
+    """SEC-20: within what the super cluster takes. Who waits for it is not told too early."""
     space = await running(synced, pod("web", containers=sized("100m")))
     made = await synced.twin(PODS, space, "web")
     status = running_status("web")
     real = {"requests": {"cpu": "100m"}, "limits": {"cpu": "2"}}
     container = {**status["containerStatuses"][0], "resources": real}
     container["allocatedResources"] = {"cpu": "100m"}
-    # An API server lets nobody resize a pod whose kubelet does not say what it has.
+    # An API server lets no one resize a pod whose kubelet does not say what it has.
     observed = {"observedGeneration": made["metadata"]["generation"]}
     await synced.report(space, "web", containerStatuses=[container], **observed)
     before = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: body["status"]["containerStatuses"][0].get("resources") == real,
     )
     assert before["status"]["observedGeneration"] == before["metadata"]["generation"]
     since, told = synced.mark("super"), synced.mark("tenant")
-    await synced.above.patch(
+    await synced.tenant_client.patch(
         PODS,
         "web",
         {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}},
@@ -184,7 +184,7 @@ async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: SyncerW
     )
     await synced.idle()
     assert [w for w in synced.writes("tenant", told) if w.resource == "pods/status"] == []
-    unseen = await synced.above.get(PODS, "web", namespace=space)
+    unseen = await synced.tenant_client.get(PODS, "web", namespace=space)
     assert unseen["status"]["observedGeneration"] == unseen["metadata"]["generation"] - 1
     observed = {"observedGeneration": twin["metadata"]["generation"]}
     waiting = {
@@ -202,7 +202,7 @@ async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: SyncerW
         **observed,
     )
     shown = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: any(
             condition["type"] == "PodResizePending" for condition in body["status"]["conditions"]
         ),
@@ -211,7 +211,7 @@ async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: SyncerW
     assert shown["status"]["observedGeneration"] == shown["metadata"]["generation"]
     await synced.report(space, "web", **status)
     await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: "PodResizePending" not in str(body["status"]["conditions"]),
     )
     await synced.idle()
@@ -225,28 +225,28 @@ async def test_a_sidecar_and_an_init_container_go_down(synced: SyncerWorld):
         {"name": "proxy", "image": "i:1", "restartPolicy": "Always"},
         {"name": "setup", "image": "i:1"},
     ]
-    await synced.above.create(PODS, pod("web", initContainers=init), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web", initContainers=init), namespace=space)
     twin = await eventually(lambda: synced.twin(PODS, space, "web"))
     found = [(c["name"], c.get("restartPolicy")) for c in twin["spec"]["initContainers"]]
     assert found == [("proxy", "Always"), ("setup", None)]
     assert twin["metadata"]["annotations"][wellknown.CONTAINERS] == "proxy,setup,main"
 
 
-async def test_why_a_pod_is_not_placed_is_told_before_it_is_bound(synced: SyncerWorld):
+async def test_why_a_pod_is_not_placed_is_reported_before_it_is_bound(synced: SyncerWorld):
     space = await synced.namespace()
-    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "web"))
-    below = synced.super_namespace(space)
+    super_space = synced.super_namespace(space)
     why = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
-        "message": f"0/3 nodes are available: no room for {below}/web.",
+        "message": f"0/3 nodes are available: no room for {super_space}/web.",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     await synced.report(space, "web", conditions=[why])
     shown = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: body["status"].get("conditions"),
     )
     condition = shown["status"]["conditions"][0]
@@ -263,7 +263,9 @@ async def test_an_eviction_in_the_tenant_follows_and_keeps_its_reason(synced: Sy
         "metadata": {"name": "web", "namespace": space},
         "deleteOptions": {"gracePeriodSeconds": 12},
     }
-    await synced.above.create(PODS, eviction, namespace=space, name="web", subresource="eviction")
+    await synced.tenant_client.create(
+        PODS, eviction, namespace=space, name="web", subresource="eviction"
+    )
     dying = await eventually(
         lambda: synced.twin(PODS, space, "web"),
         until=lambda body: "deletionTimestamp" in body["metadata"],
@@ -271,7 +273,7 @@ async def test_an_eviction_in_the_tenant_follows_and_keeps_its_reason(synced: Sy
     assert dying["metadata"]["deletionGracePeriodSeconds"] == 12
     await synced.report(space, "web", phase="Failed", reason="Terminated")
     shown = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: body["status"].get("reason") == "Terminated",
     )
     assert "DisruptionTarget" in {item["type"] for item in shown["status"]["conditions"]}
@@ -314,34 +316,34 @@ async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(sy
     marked = pod("web")
     marked["metadata"]["labels"]["inject"] = "yes"
     async with (
-        mutated(synced.below, "pods", "inject", ADDITIONS, SELECTOR, TOLERATION),
-        mutated(synced.below, "pods", "inject", MARKS, operations=("UPDATE",)),
+        mutated(synced.super_client, "pods", "inject", ADDITIONS, SELECTOR, TOLERATION),
+        mutated(synced.super_client, "pods", "inject", MARKS, operations=("UPDATE",)),
     ):
         space = await synced.namespace()
         for attempt in range(50):  # until the rules are in force
             name = f"try-{attempt}"
             tried = {**marked, "metadata": {**marked["metadata"], "name": name}}
-            await synced.above.create(PODS, tried, namespace=space)
+            await synced.tenant_client.create(PODS, tried, namespace=space)
             made = await eventually(lambda name=name: synced.twin(PODS, space, name))
             if "injected" in made["metadata"]["labels"]:
                 break
             await asyncio.sleep(0.2)
         node = await synced.super_node()
-        await synced.above.create(PODS, marked, namespace=space)
+        await synced.tenant_client.create(PODS, marked, namespace=space)
         await eventually(lambda: synced.twin(PODS, space, "web"))
         await synced.schedule(space, "web", node)
         status = running_status("web")
         status["containerStatuses"].append({**status["containerStatuses"][0], "name": "sidecar"})
         await synced.report(space, "web", **status)
         shown = await eventually(
-            lambda: synced.above.get(PODS, "web", namespace=space),
+            lambda: synced.tenant_client.get(PODS, "web", namespace=space),
             until=lambda body: body["status"]["phase"] == "Running",
         )
         assert [c["name"] for c in shown["status"]["containerStatuses"]] == ["main"]
         await synced.idle()
         since = synced.mark("super")
         for number in range(LABEL_CHANGES):
-            await synced.above.patch(
+            await synced.tenant_client.patch(
                 PODS, "web", {"metadata": {"labels": {"round": str(number)}}}, namespace=space
             )
         last = str(LABEL_CHANGES - 1)
@@ -359,7 +361,7 @@ async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(sy
         ]
     assert writes
     assert sent
-    assert "injected" not in str(sent)  # nobody takes away what the webhook added
+    assert "injected" not in str(sent)  # no one takes away what the webhook added
     assert twin["metadata"]["labels"]["injected"] == "yes"
     assert twin["spec"]["nodeSelector"] == {"pool": "shared"}
     assert {"sidecar", "main"} == {c["name"] for c in twin["spec"]["containers"]}
@@ -373,18 +375,18 @@ async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(sy
     assert [w for w in synced.writes("super", since) if w.name == "web"] == []
 
 
-async def test_a_field_that_the_super_does_not_know_is_told_and_the_pod_is_made(
+async def test_a_field_that_the_super_does_not_know_is_reported_and_the_pod_is_made(
     synced: SyncerWorld,
 ):
     marked = pod("web", hostAliases=[{"ip": "192.0.2.1", "hostnames": ["h"]}])
     marked["metadata"]["labels"]["skew"] = "yes"
     forgets = '[JSONPatch{op: "remove", path: "/spec/hostAliases"}]'
-    async with mutated(synced.below, "pods", "skew", forgets):
+    async with mutated(synced.super_client, "pods", "skew", forgets):
         space = await synced.namespace()
         for attempt in range(50):
             name = f"try-{attempt}"
             tried = {**marked, "metadata": {**marked["metadata"], "name": name}}
-            await synced.above.create(PODS, tried, namespace=space)
+            await synced.tenant_client.create(PODS, tried, namespace=space)
             made = await eventually(lambda name=name: synced.twin(PODS, space, name))
             if "hostAliases" not in made["spec"]:
                 break
@@ -396,20 +398,20 @@ async def test_a_field_that_the_super_does_not_know_is_told_and_the_pod_is_made(
     assert "spec.hostAliases" in event["message"]
     await asyncio.sleep(0.3)
     await synced.idle()
-    events = (await synced.above.list(EVENTS, namespace=space))["items"]
+    events = (await synced.tenant_client.list(EVENTS, namespace=space))["items"]
     assert len([item for item in events if item["involvedObject"]["name"] == name]) == 1
 
 
-async def test_a_difference_that_comes_back_five_times_is_parked_and_told(synced: SyncerWorld):
+async def test_a_difference_that_comes_back_five_times_is_parked_and_reported(synced: SyncerWorld):
     """REL-38."""
     space = await synced.namespace()
     service = {
         "metadata": {"name": "s"},
         "spec": {"selector": {"a": "1"}, "ports": [{"port": 80}]},
     }
-    await synced.above.create(SERVICES, service, namespace=space)
+    await synced.tenant_client.create(SERVICES, service, namespace=space)
     await eventually(lambda: synced.twin(SERVICES, space, "s"))
-    since, below = synced.mark("super"), synced.super_namespace(space)
+    since, super_space = synced.mark("super"), synced.super_namespace(space)
     drift = {"spec": {"selector": {"a": "theirs"}}}
 
     async def repaired() -> bool:
@@ -417,9 +419,9 @@ async def test_a_difference_that_comes_back_five_times_is_parked_and_told(synced
         return bool(twin["spec"]["selector"] == {"a": "1"})
 
     for _ in range(5):
-        await synced.below.patch(SERVICES, "s", drift, namespace=below)
+        await synced.super_client.patch(SERVICES, "s", drift, namespace=super_space)
         await eventually(repaired)
-    await synced.below.patch(SERVICES, "s", drift, namespace=below)
+    await synced.super_client.patch(SERVICES, "s", drift, namespace=super_space)
     event = await told(synced, space, "rule parked")
     assert event["reason"] == "SyncParked"
     assert "spec.selector.a" in event["message"]
@@ -433,8 +435,10 @@ async def test_a_difference_that_comes_back_five_times_is_parked_and_told(synced
     assert not await repaired()
     writes = [w for w in synced.writes("super", since) if w.name == "s"]
     assert len(writes) == 5
-    # The tenant's own change is tried at once, and nothing is parked any more.
-    await synced.above.patch(SERVICES, "s", {"spec": {"selector": {"a": "2"}}}, namespace=space)
+    # The tenant's own change is tried at once, and nothing is parked any longer.
+    await synced.tenant_client.patch(
+        SERVICES, "s", {"spec": {"selector": {"a": "2"}}}, namespace=space
+    )
     await eventually(
         lambda: synced.twin(SERVICES, space, "s"),
         until=lambda twin: twin["spec"]["selector"] == {"a": "2"},

@@ -51,18 +51,18 @@ def become(shape: str) -> Object:
 
 
 async def in_step(world: SyncerWorld, space: str) -> tuple[Object, Object]:
-    """Wait until a Service and its twin agree in everything that both have; return both."""
+    """Wait until a Service and its twin agree in everything that both have. Return both."""
     fields = ("type", "clusterIP", "externalName", "selector", "loadBalancerClass")
 
     async def both() -> tuple[Object, Object]:
-        own = await world.above.get(SERVICES, "web", namespace=space)
+        own = await world.tenant_client.get(SERVICES, "web", namespace=space)
         return own, await world.twin(SERVICES, space, "web")
 
     def agree(pair: tuple[Object, Object]) -> bool:
         own, twin = (each["spec"] for each in pair)
         ports = [[port.get("nodePort") for port in each.get("ports") or ()] for each in (own, twin)]
-        below = {**twin, "externalName": twin.get("externalName", "").rstrip(".") or None}
-        return all(own.get(f) == below.get(f) for f in fields) and ports[0] == ports[1]
+        super_spec = {**twin, "externalName": twin.get("externalName", "").rstrip(".") or None}
+        return all(own.get(f) == super_spec.get(f) for f in fields) and ports[0] == ports[1]
 
     await eventually(both, until=agree)
     await world.idle()
@@ -72,7 +72,7 @@ async def in_step(world: SyncerWorld, space: str) -> tuple[Object, Object]:
 async def make(world: SyncerWorld, shape: str, space: str) -> None:
     """Create a Service of a shape."""
     body = {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, **SHAPES[shape]}}
-    await world.above.create(SERVICES, body, namespace=space)
+    await world.tenant_client.create(SERVICES, body, namespace=space)
 
 
 def written(world: SyncerWorld, side: str, since: AuditMark) -> list[tuple[str, int]]:
@@ -88,21 +88,21 @@ async def test_a_change_that_the_api_allows_is_one_patch(
     space = await synced.namespace()
     await make(synced, before, space)
     _, old = await in_step(synced, space)
-    below, above = synced.mark("super"), synced.mark("tenant")
-    await synced.above.patch(SERVICES, "web", become(after), namespace=space)
+    super_mark, tenant_mark = synced.mark("super"), synced.mark("tenant")
+    await synced.tenant_client.patch(SERVICES, "web", become(after), namespace=space)
     own, new = await in_step(synced, space)
     assert new["spec"]["type"] == SHAPES[after]["type"]
     assert new["metadata"]["uid"] == old["metadata"]["uid"]
-    assert written(synced, "super", below) == [("patch", 200)]
-    assert written(synced, "tenant", above) == []
+    assert written(synced, "super", super_mark) == [("patch", 200)]
+    assert written(synced, "tenant", tenant_mark) == []
     has_ports = after in ("NodePort", "LoadBalancer")
     assert bool(own["spec"]["ports"][0].get("nodePort")) == has_ports
 
 
 async def change_unseen(world: SyncerWorld, space: str, *patches: Object) -> None:
-    """Have a tenant change a Service in steps that nobody follows."""
+    """Have a tenant change a Service in steps that no one follows."""
     for patch in patches:
-        await world.above.patch(SERVICES, "web", patch, namespace=space)
+        await world.tenant_client.patch(SERVICES, "web", patch, namespace=space)
 
 
 @pytest.mark.parametrize(("before", "after"), [("ClusterIP", "headless"), ("headless", "NodePort")])
@@ -128,7 +128,7 @@ async def test_another_load_balancer_class_means_a_new_twin(synced: SyncerWorld)
     set_policy(synced, network=classes)
     space = await synced.namespace()
     spec = {**SHAPES["LoadBalancer"], "loadBalancerClass": "example.com/a"}
-    await synced.above.create(
+    await synced.tenant_client.create(
         SERVICES, {"metadata": {"name": "web"}, "spec": spec}, namespace=space
     )
     _, old = await in_step(synced, space)
@@ -148,12 +148,14 @@ async def test_another_load_balancer_class_means_a_new_twin(synced: SyncerWorld)
 
 
 @pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer", "ExternalName"])
-async def test_a_refused_type_has_nothing_below_and_comes_back(synced: SyncerWorld, kind: str):
+async def test_a_refused_type_has_nothing_in_the_super_cluster_and_comes_back(
+    synced: SyncerWorld, kind: str
+):
     set_policy(synced, network={"serviceTypes": ["ClusterIP"]})
     space = await synced.namespace()
     await make(synced, "ClusterIP", space)
     await in_step(synced, space)
-    await synced.above.patch(SERVICES, "web", become(kind), namespace=space)
+    await synced.tenant_client.patch(SERVICES, "web", become(kind), namespace=space)
     await gone(lambda: synced.twin(SERVICES, space, "web"))
     await synced.idle()
     (told,) = await synced.events(space)
@@ -161,34 +163,34 @@ async def test_a_refused_type_has_nothing_below_and_comes_back(synced: SyncerWor
     assert "service-type" in told["message"]
     assert "spec.type" in told["message"]
     since = synced.mark("super")
-    await synced.above.patch(
+    await synced.tenant_client.patch(
         SERVICES, "web", {"metadata": {"labels": {"still": "refused"}}}, namespace=space
     )
     await synced.idle()
     assert written(synced, "super", since) == []
-    await synced.above.patch(SERVICES, "web", become("ClusterIP"), namespace=space)
+    await synced.tenant_client.patch(SERVICES, "web", become("ClusterIP"), namespace=space)
     own, twin = await in_step(synced, space)
     assert own["spec"]["clusterIP"] == twin["spec"]["clusterIP"]
     assert len(await synced.events(space)) == 1
 
 
-async def test_a_node_port_that_had_to_be_replaced_is_told_once(synced: SyncerWorld):
+async def test_a_node_port_that_had_to_be_replaced_is_reported_once(synced: SyncerWorld):
     space = await synced.namespace()
     await make(synced, "NodePort", space)
     own, _ = await in_step(synced, space)
-    number = 30083  # the lowest are given to nobody who does not ask
+    number = 30083  # the lowest are given to no one who does not ask
     squat = {"type": "NodePort", "ports": [{"port": 80, "nodePort": number}]}
-    await synced.below.create(
+    await synced.super_client.create(
         SERVICES, {"metadata": {"name": f"squat-{number}"}, "spec": squat}, namespace="default"
     )
     ports = [
         {"port": 80, "name": "a", "nodePort": number},
         {"port": 81, "name": "b", "nodePort": own["spec"]["ports"][0]["nodePort"]},
     ]
-    await synced.above.delete(SERVICES, "web", namespace=space)
+    await synced.tenant_client.delete(SERVICES, "web", namespace=space)
     await gone(lambda: synced.twin(SERVICES, space, "web"))
     wanted = {"type": "NodePort", "selector": {"app": "web"}, "ports": ports}
-    await synced.above.create(
+    await synced.tenant_client.create(
         SERVICES, {"metadata": {"name": "web"}, "spec": wanted}, namespace=space
     )
     again, _ = await in_step(synced, space)

@@ -19,8 +19,10 @@ async def test_pods_use_it_as_any_secret_and_its_marks_stay_in_the_tenant(synced
         "data": {".dockerconfigjson": "e30="},
     }
     shared = shared_objects.build_object("Secret", space, source)
-    await synced.above.create(SECRETS, shared)
-    await synced.above.create(PODS, pod("x", imagePullSecrets=[{"name": "pull"}]), namespace=space)
+    await synced.tenant_client.create(SECRETS, shared)
+    await synced.tenant_client.create(
+        PODS, pod("x", imagePullSecrets=[{"name": "pull"}]), namespace=space
+    )
     await eventually(lambda: synced.twin(PODS, space, "x"))
     twin = await eventually(lambda: synced.twin(SECRETS, space, "pull"))
     assert (twin["type"], twin["data"]) == (source["type"], source["data"])
@@ -29,11 +31,11 @@ async def test_pods_use_it_as_any_secret_and_its_marks_stay_in_the_tenant(synced
     other = shared_objects.build_object(
         "Secret", space, {**source, "data": {".dockerconfigjson": "e30K"}}
     )
-    await synced.above.patch(SECRETS, "pull", {"data": other["data"]}, namespace=space)
+    await synced.tenant_client.patch(SECRETS, "pull", {"data": other["data"]}, namespace=space)
     await eventually(
         lambda: synced.twin(SECRETS, space, "pull"),
         until=lambda body: body["data"] == other["data"],
     )
-    await synced.above.delete(PODS, "x", namespace=space)
-    await synced.above.delete(SECRETS, "pull", namespace=space)
+    await synced.tenant_client.delete(PODS, "x", namespace=space)
+    await synced.tenant_client.delete(SECRETS, "pull", namespace=space)
     await gone(lambda: synced.twin(SECRETS, space, "pull"))

@@ -27,14 +27,14 @@ from tenancy.resources import (
     SECRETS,
     SERVICES,
 )
-from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.planes import (
+from tests.integration.syncer.control_planes import (
     begin_super,
     begin_tenant,
     declare,
     super_plane_of,
     tenant_plane,
 )
+from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_running_pods import told
 from tests.integration.syncer.world import SyncerWorld, SyncerWrite, names_of_others
@@ -60,7 +60,7 @@ _GATES_1_37 = (
 class TenantMinor:
     """What a test switches on in a tenant of a minor."""
 
-    only_above: Object
+    only_in_tenant: Object
     """A field of a PodSpec that the syncer leaves out. Some minors of the super cluster lack it."""
     groups: tuple[str, ...]
     """The APIs that the tenant's server needs for it."""
@@ -82,30 +82,32 @@ TENANTS = {
 
 @dataclass(frozen=True)
 class VersionSkew:
-    """Who has which minor."""
+    """The minors of a tenant and of a super cluster."""
 
     tenant: str
-    below: str
+    super_minor: str
 
     @property
-    def above(self) -> TenantMinor:
+    def tenant_settings(self) -> TenantMinor:
         """What the tenant has switched on."""
         return TENANTS[self.tenant]
 
     @property
     def only_tenant_is_1_36(self) -> bool:
         """Whether only the tenant's server has what became the default in 1.36."""
-        return self.tenant != "1.35" and self.below == "1.35"
+        return self.tenant != "1.35" and self.super_minor == "1.35"
 
     @property
     def only_super_is_1_36(self) -> bool:
         """Whether only the super cluster's server has what became the default in 1.36."""
-        return self.tenant == "1.35" and self.below != "1.35"
+        return self.tenant == "1.35" and self.super_minor != "1.35"
 
 
 SKEWS = [
-    pytest.param(VersionSkew(tenant, below), id=f"tenant-{tenant}-on-{below}", marks=marks)
-    for tenant, below, marks in (
+    pytest.param(
+        VersionSkew(tenant, super_minor), id=f"tenant-{tenant}-on-{super_minor}", marks=marks
+    )
+    for tenant, super_minor, marks in (
         ("1.36", "1.35", ()),
         ("1.35", "1.36", ()),
         ("1.37", "1.36", ()),
@@ -132,10 +134,10 @@ def planes(
 ) -> Iterator[SkewedPlanes]:
     """Start both sides of a direction."""
     skew: VersionSkew = request.param
-    below = super_plane_of(tmp_path_factory.mktemp("super"), skew.below)
-    groups = ",".join(f"{each}=true" for each in skew.above.groups)
-    gates = ",".join(f"{each}=true" for each in skew.above.gates)
-    above = tenant_plane(
+    super_server = super_plane_of(tmp_path_factory.mktemp("super"), skew.super_minor)
+    groups = ",".join(f"{each}=true" for each in skew.tenant_settings.groups)
+    gates = ",".join(f"{each}=true" for each in skew.tenant_settings.gates)
+    tenant_server = tenant_plane(
         tmp_path_factory.mktemp("tenant"),
         "tenant",
         minor=skew.tenant,
@@ -143,32 +145,32 @@ def planes(
     )
 
     async def begin() -> Tenant:
-        await begin_super(below)
-        await begin_tenant(above)
-        async with Client(below.endpoint) as client:
-            return await declare(client, above)
+        await begin_super(super_server)
+        await begin_tenant(tenant_server)
+        async with Client(super_server.endpoint) as client:
+            return await declare(client, tenant_server)
 
     try:
-        yield SkewedPlanes(skew, below, above, asyncio.run(begin()))
+        yield SkewedPlanes(skew, super_server, tenant_server, asyncio.run(begin()))
     finally:
-        for plane in (above, below):
+        for plane in (tenant_server, super_server):
             asyncio.run(plane.stop())
 
 
 @pytest.fixture
 async def world(planes: SkewedPlanes) -> AsyncIterator[SyncerWorld]:
-    """The two sides; `synced` runs a syncer between them."""
+    """The two sides. `synced` runs a syncer between them."""
     async with (
-        Client(planes.super_plane.endpoint) as below,
-        Client(planes.tenant_plane.endpoint) as above,
+        Client(planes.super_plane.endpoint) as super_client,
+        Client(planes.tenant_plane.endpoint) as tenant_client,
     ):
         yield SyncerWorld(
             super_plane=planes.super_plane,
             tenant_plane=planes.tenant_plane,
             tenant=planes.tenant,
-            below=below,
-            above=above,
-            others=await names_of_others(below, above, planes.tenant),
+            super_client=super_client,
+            tenant_client=tenant_client,
+            others=await names_of_others(super_client, tenant_client, planes.tenant),
         )
 
 
@@ -197,31 +199,31 @@ def writes(world: SyncerWorld, side: str, since: AuditMark, space: str) -> list[
 
 
 async def at_rest(world: SyncerWorld) -> None:
-    """Wait until nothing is done any more, a while after the last echo."""
+    """Wait until nothing is done any longer, a while after the last echo."""
     await asyncio.sleep(0.5)
     await world.idle()
 
 
 def left_out(skew: VersionSkew) -> tuple[Object, str]:
     """Return a pod with a field that the syncer leaves out."""
-    fields = skew.above.only_above
+    fields = skew.tenant_settings.only_in_tenant
     return pod("web", **fields), f"spec.{next(iter(fields))}"
 
 
 def signal(_: VersionSkew) -> tuple[Object, str]:
-    """Return a pod with a field that the server below leaves out."""
+    """Return a pod with a field that the super cluster's server leaves out."""
     made = pod("web", os={"name": "linux"})
     made["spec"]["containers"][0]["lifecycle"] = {"stopSignal": "SIGUSR1"}
     return made, "spec.containers[main].lifecycle.stopSignal"
 
 
 async def test_the_servers_are_of_their_minors(world: SyncerWorld, skew: VersionSkew):
-    assert (await world.above.version()).startswith(f"v{skew.tenant}.")
-    assert (await world.below.version()).startswith(f"v{skew.below}.")
+    assert (await world.tenant_client.version()).startswith(f"v{skew.tenant}.")
+    assert (await world.super_client.version()).startswith(f"v{skew.super_minor}.")
 
 
 @pytest.mark.parametrize("make", [left_out, signal])
-async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod(
+async def test_a_field_unknown_to_the_super_cluster_gives_one_event_and_a_running_pod(
     world: SyncerWorld, skew: VersionSkew, make
 ):
     body, path = make(skew)
@@ -229,11 +231,13 @@ async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
         since = world.mark("super")
-        made = await world.above.create(PODS, body, namespace=space, validation="Strict")
+        made = await world.tenant_client.create(PODS, body, namespace=space, validation="Strict")
         assert field in str(made["spec"])  # the tenant has it
         await world.start_pod(space, "web", node)
         assert field not in str((await world.twin(PODS, space, "web"))["spec"])
-        await world.above.patch(PODS, "web", {"metadata": {"labels": {"b": "2"}}}, namespace=space)
+        await world.tenant_client.patch(
+            PODS, "web", {"metadata": {"labels": {"b": "2"}}}, namespace=space
+        )
         await eventually(
             lambda: world.twin(PODS, space, "web"),
             until=lambda twin: twin["metadata"]["labels"].get("b") == "2",
@@ -268,7 +272,7 @@ async def test_new_leaves_of_a_pod_stop_nothing_in_an_older_super_cluster(
         "livenessProbe": {"grpc": {"port": 1, "mode": "TLS"}},
         "readinessProbe": {"httpGet": {"port": 1, "protocol": "HTTP2"}},
     }
-    made = await synced.above.create(PODS, body, namespace=space, validation="Strict")
+    made = await synced.tenant_client.create(PODS, body, namespace=space, validation="Strict")
     new = ("bindMountOptions", "defaultUser", "'mode': 448", "'mode': 'TLS'", "'protocol'")
     assert all(word in str(made["spec"]) for word in new)
     await synced.start_pod(space, "web", node)
@@ -309,12 +313,14 @@ async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: SyncerW
     )
     since = synced.mark("super")
     for resource, body in objects:
-        await synced.above.create(resource, {**body, "metadata": {"name": "x"}}, namespace=space)
+        await synced.tenant_client.create(
+            resource, {**body, "metadata": {"name": "x"}}, namespace=space
+        )
     volumes = [
         {"name": "c", "configMap": {"name": "x"}},
         {"name": "s", "secret": {"secretName": "x"}},
     ]
-    await synced.above.create(PODS, pod("x", volumes=volumes), namespace=space)
+    await synced.tenant_client.create(PODS, pod("x", volumes=volumes), namespace=space)
     await synced.start_pod(space, "x", node)
     for resource, _ in objects:
         await eventually(lambda resource=resource: synced.twin(resource, space, "x"))
@@ -325,11 +331,11 @@ async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: SyncerW
     )
     assert {write.verb for write in done} == {"create"}
     assert await warnings(synced, space) == []
-    await synced.above.delete(SERVICES, "x", namespace=space)
+    await synced.tenant_client.delete(SERVICES, "x", namespace=space)
     await gone(lambda: synced.twin(SERVICES, space, "x"))
 
 
-async def test_a_name_that_only_the_newer_server_takes_is_told_once(
+async def test_a_name_that_only_the_newer_server_takes_is_reported_once(
     synced: SyncerWorld, skew: VersionSkew
 ):
     space = await synced.namespace()
@@ -337,14 +343,16 @@ async def test_a_name_that_only_the_newer_server_takes_is_told_once(
     first, since = {**body, "metadata": {"name": "1st"}}, synced.mark("super")
     if skew.only_super_is_1_36:
         with pytest.raises(errors.Invalid):  # by itself
-            await synced.above.create(SERVICES, first, namespace=space)
+            await synced.tenant_client.create(SERVICES, first, namespace=space)
         return
-    await synced.above.create(SERVICES, first, namespace=space)
+    await synced.tenant_client.create(SERVICES, first, namespace=space)
     if not skew.only_tenant_is_1_36:
         await eventually(lambda: synced.twin(SERVICES, space, "1st"))
         assert await warnings(synced, space) == []
         return
-    await synced.above.create(SERVICES, {**body, "metadata": {"name": "first"}}, namespace=space)
+    await synced.tenant_client.create(
+        SERVICES, {**body, "metadata": {"name": "first"}}, namespace=space
+    )
     await eventually(lambda: synced.twin(SERVICES, space, "first"))
     said = await eventually(lambda: warnings(synced, space))
     await asyncio.sleep(2)
@@ -356,11 +364,11 @@ async def test_a_name_that_only_the_newer_server_takes_is_told_once(
     assert len(tries) <= 12  # each wait is longer than the one before
 
 
-async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_pod_runs(
+async def test_a_resize_that_only_the_newer_server_takes_is_reported_once_and_the_pod_runs(
     synced: SyncerWorld, skew: VersionSkew
 ):
     space, node = await synced.namespace(), await synced.super_node()
-    await synced.above.create(
+    await synced.tenant_client.create(
         PODS, pod("web", resources={"requests": {"cpu": "1"}}), namespace=space
     )
     await eventually(lambda: synced.twin(PODS, space, "web"))
@@ -368,9 +376,11 @@ async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_po
     since = synced.mark("super")
     if skew.only_super_is_1_36:
         with pytest.raises(errors.ApiError):  # by itself
-            await synced.above.patch(PODS, "web", more, namespace=space, subresource="resize")
+            await synced.tenant_client.patch(
+                PODS, "web", more, namespace=space, subresource="resize"
+            )
         return
-    await synced.above.patch(PODS, "web", more, namespace=space, subresource="resize")
+    await synced.tenant_client.patch(PODS, "web", more, namespace=space, subresource="resize")
     if not skew.only_tenant_is_1_36:
         await eventually(
             lambda: synced.twin(PODS, space, "web"),
@@ -384,7 +394,7 @@ async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_po
     status["containerStatuses"][0]["resources"] = {}  # as a kubelet that can resize says
     await synced.report(space, "web", **status)
     await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda found: found["status"]["phase"] == "Running",
     )
     await asyncio.sleep(2)
@@ -399,17 +409,17 @@ async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_po
 async def test_what_a_node_declares_arrives_and_its_heartbeats_cost_nothing(synced: SyncerWorld):
     """An API server of 1.35 knows the field, and has the feature switched off."""
     space, node = await synced.namespace(), await synced.super_node()
-    await synced.above.create(PODS, pod("web"), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
     await at_rest(synced)
     since = synced.mark("tenant")
 
     async def report(**status: object) -> None:
-        await synced.below.patch(NODES, node, {"status": status}, subresource="status")
+        await synced.super_client.patch(NODES, node, {"status": status}, subresource="status")
 
     await report(declaredFeatures=["SomethingNew"])
     await eventually(
-        lambda: synced.above.get(NODES, node),
+        lambda: synced.tenant_client.get(NODES, node),
         until=lambda found: found["status"].get("declaredFeatures") == ["SomethingNew"],
     )
     for second in range(10):
@@ -438,30 +448,30 @@ async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_p
     body = pod("web")
     device = "vendor.example/gpu"
     body["spec"]["containers"][0]["resources"] = {"limits": {device: "1"}}
-    await synced.above.create(PODS, body, namespace=space)
+    await synced.tenant_client.create(PODS, body, namespace=space)
     await synced.start_pod(space, "web", node)
     await at_rest(synced)
-    since, below = synced.mark("tenant"), synced.super_namespace(space)
+    since, super_space = synced.mark("tenant"), synced.super_namespace(space)
     health = [{"name": device, "resources": [{"resourceID": "0", "health": "Healthy"}]}]
     container = running_status("web")["containerStatuses"][0] | {"allocatedResourcesStatus": health}
     await synced.report(space, "web", containerStatuses=[container])
     twin = await synced.twin(PODS, space, "web")
-    if skew.only_tenant_is_1_36:  # the server below leaves it out itself
+    if skew.only_tenant_is_1_36:  # the super cluster's server leaves it out
         assert "allocatedResourcesStatus" not in twin["status"]["containerStatuses"][0]
         return
     assert twin["status"]["containerStatuses"][0]["allocatedResourcesStatus"] == health
     if not skew.only_super_is_1_36:
         await eventually(
-            lambda: synced.above.get(PODS, "web", namespace=space),
+            lambda: synced.tenant_client.get(PODS, "web", namespace=space),
             until=lambda found: (
                 found["status"]["containerStatuses"][0].get("allocatedResourcesStatus") == health
             ),
         )
         assert await warnings(synced, space) == []
         return
-    for number in range(8):  # whatever happens to the pod below
+    for number in range(8):  # whatever happens to the super pod
         mark = {"metadata": {"annotations": {"operator.example/look": str(number)}}}
-        await synced.below.patch(PODS, "web", mark, namespace=below)
+        await synced.super_client.patch(PODS, "web", mark, namespace=super_space)
         await asyncio.sleep(0.2)
     path = "status.containerStatuses[main].allocatedResourcesStatus"
     event = await told(synced, space, "rule parked")
@@ -478,7 +488,7 @@ async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_p
     # The rest of the status comes up all the same.
     await synced.report(space, "web", containerStatuses=[container | {"restartCount": 1}])
     shown = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda found: found["status"]["containerStatuses"][0]["restartCount"] == 1,
     )
     assert "allocatedResourcesStatus" not in shown["status"]["containerStatuses"][0]

@@ -8,8 +8,8 @@ from typing import Any
 from kubeio import Object
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_tenant_limits import is_synced
 from tests.integration.syncer.world import SyncerWorld
@@ -19,7 +19,7 @@ OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1",
 
 
 async def set_sleep(world: SyncerWorld, value: dict[str, Any] | None) -> None:
-    await world.below.patch(
+    await world.super_client.patch(
         VIRTUAL_CLUSTERS,
         world.tenant.name,
         {"spec": {"sleep": value}},
@@ -41,13 +41,15 @@ async def test_pods_of_an_asleep_tenant_run_on_and_keep_their_uids(
         still.running.append(syncer)
         await eventually(still.is_engaged, within=30)
         space, node = await still.namespace(), await still.super_node()
-        await still.above.create(CONFIG_MAPS, {"metadata": {"name": "kept"}}, namespace=space)
-        await still.above.create(PODS, pod("web"), namespace=space)
+        await still.tenant_client.create(
+            CONFIG_MAPS, {"metadata": {"name": "kept"}}, namespace=space
+        )
+        await still.tenant_client.create(PODS, pod("web"), namespace=space)
         await still.start_pod(space, "web", node)
         before = await still.twin(PODS, space, "web")
         await set_sleep(still, {"workloads": "Keep"})
         await eventually(lambda: is_synced(still, wellknown.ASLEEP))
-        await still.above.delete(CONFIG_MAPS, "kept", namespace=space)
+        await still.tenant_client.delete(CONFIG_MAPS, "kept", namespace=space)
         assert await still.twin(PODS, space, "web") == before
         await set_sleep(still, None)
         await eventually(lambda: is_synced(still, "Engaged"), within=30)
@@ -65,7 +67,7 @@ async def test_pods_of_a_tenant_scaled_to_zero_come_back_at_the_wake(
         await eventually(zero.is_engaged, within=30)
         space, node = await zero.namespace(), await zero.super_node()
         for body in (owned("web"), pod("bare")):
-            await zero.above.create(PODS, body, namespace=space)
+            await zero.tenant_client.create(PODS, body, namespace=space)
             await zero.start_pod(space, body["metadata"]["name"], node)
         await set_sleep(zero, {"workloads": "ScaleToZero"})
         await eventually(lambda: is_synced(zero, wellknown.ASLEEP))
@@ -75,18 +77,18 @@ async def test_pods_of_a_tenant_scaled_to_zero_come_back_at_the_wake(
                 until=lambda body: "deletionTimestamp" in body["metadata"],
             )
             await zero.remove_pod(space, name)
-            found = await zero.above.get(PODS, name, namespace=space)
+            found = await zero.tenant_client.get(PODS, name, namespace=space)
             assert "deletionTimestamp" not in found["metadata"], (
                 "the tenant sees no end of its pods"
             )
         await set_sleep(zero, None)
         await eventually(lambda: is_synced(zero, "Engaged"), within=30)
-        await gone(lambda: zero.above.get(PODS, "web", namespace=space))
+        await gone(lambda: zero.tenant_client.get(PODS, "web", namespace=space))
         lost = await eventually(
-            lambda: zero.above.get(PODS, "bare", namespace=space),
+            lambda: zero.tenant_client.get(PODS, "bare", namespace=space),
             until=lambda body: body["status"]["phase"] == "Failed",
         )
         assert lost["status"]["reason"] == "SuperPodLost"
-        await zero.above.create(PODS, owned("other"), namespace=space)
+        await zero.tenant_client.create(PODS, owned("other"), namespace=space)
         await eventually(lambda: zero.twin(PODS, space, "other"))
         zero.running.clear()

@@ -146,17 +146,17 @@ def get_resource(kind: str) -> Resource:
 async def manage(world: SyncerWorld) -> list[Object]:
     """Do what vc-manager does for SyncRules, with its own code. Return the rules."""
     means = SimpleNamespace(
-        super_client=world.below,
+        super_client=world.super_client,
         now=lambda: datetime.now(UTC),
         enqueue=lambda _: None,
         rule_digests={},
     )
     await reconcile_sync_rules(cast("ReconcileContext", means), SYNC_RULES_KEY)
     tenant = world.tenant
-    body = await world.below.get(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
+    body = await world.super_client.get(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
     cluster = parse_virtual_cluster(body)
-    assert not await apply_sync_rules(world.below, world.above, cluster.spec, body)
-    items: list[Object] = (await world.below.list(SYNC_RULES))["items"]
+    assert not await apply_sync_rules(world.super_client, world.tenant_client, cluster.spec, body)
+    items: list[Object] = (await world.super_client.list(SYNC_RULES))["items"]
     return items
 
 
@@ -181,7 +181,7 @@ async def grant(world: SyncerWorld, granted: list[Object]) -> None:
         "metadata": {"name": name},
         "rules": granted,
     }
-    await world.below.apply(CLUSTER_ROLES, role, field_manager="tests")
+    await world.super_client.apply(CLUSTER_ROLES, role, field_manager="tests")
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": SYNCER}
     body = {
@@ -191,9 +191,9 @@ async def grant(world: SyncerWorld, granted: list[Object]) -> None:
         "roleRef": reference,
         "subjects": [subject],
     }
-    await world.below.apply(CLUSTER_ROLE_BINDINGS, body, field_manager="tests")
+    await world.super_client.apply(CLUSTER_ROLE_BINDINGS, body, field_manager="tests")
     own = {**body, "metadata": {"name": "tests-rules"}}
-    await world.above.apply(CLUSTER_ROLE_BINDINGS, own, field_manager="tests")
+    await world.tenant_client.apply(CLUSTER_ROLE_BINDINGS, own, field_manager="tests")
 
 
 @contextlib.asynccontextmanager
@@ -202,10 +202,10 @@ async def ruled(world: SyncerWorld, *kinds: str, **spec: Any) -> AsyncIterator[l
     policy = BASELINE_POLICY
     with contextlib.suppress(Exception):
         for kind in KINDS:
-            await world.below.create(CUSTOM_RESOURCE_DEFINITIONS, build_definition(kind))
+            await world.super_client.create(CUSTOM_RESOURCE_DEFINITIONS, build_definition(kind))
     await grant_kinds(world)
     for kind in kinds:
-        await world.below.create(SYNC_RULES, build_rule(kind, **spec), validation="Strict")
+        await world.super_client.create(SYNC_RULES, build_rule(kind, **spec), validation="Strict")
     chosen = msgspec.structs.replace(policy, sync_rules=ClassFilter(names=("*",)))
     async with policed(world, chosen):
         try:
@@ -219,7 +219,7 @@ async def ruled(world: SyncerWorld, *kinds: str, **spec: Any) -> AsyncIterator[l
         finally:
             for kind in kinds:
                 with contextlib.suppress(NotFound):
-                    await world.below.delete(SYNC_RULES, KINDS[kind])
+                    await world.super_client.delete(SYNC_RULES, KINDS[kind])
     await manage(world)
 
 
@@ -242,14 +242,14 @@ async def test_references_status_and_refusals(world: SyncerWorld):
     async with ruled(world, "Widget", "Gadget"), world.syncer():
         space = await world.namespace()
         data = {"metadata": {"name": "settings"}, "data": {"a": "1"}}
-        await world.above.create(CONFIG_MAPS, data, namespace=space)
+        await world.tenant_client.create(CONFIG_MAPS, data, namespace=space)
         widget = get_resource("Widget")
         body = {**RULED["Widget"].body, "metadata": {"name": "w"}}
         body["spec"] = {
             **body["spec"],
             "backends": [{"name": "web", "namespace": space}, {"name": "x", "namespace": "zz"}],
         }
-        await world.above.create(widget, body, namespace=space)
+        await world.tenant_client.create(widget, body, namespace=space)
         twin = await eventually(lambda: world.twin(widget, space, "w"), within=30)
         names = [each["namespace"] for each in twin["spec"]["backends"]]
         assert names == [world.super_namespace(space), world.super_namespace("zz")]
@@ -257,12 +257,12 @@ async def test_references_status_and_refusals(world: SyncerWorld):
         await eventually(lambda: world.twin(CONFIG_MAPS, space, "settings"))
 
         gadget = get_resource("Gadget")
-        await world.above.create(
+        await world.tenant_client.create(
             gadget, {**RULED["Gadget"].body, "metadata": {"name": "g"}}, namespace=space
         )
         await eventually(lambda: world.twin(gadget, space, "g"))
         status = {"phase": "Ready", "conditions": [{"type": "A", "status": "True"}]}
-        await world.below.patch(
+        await world.super_client.patch(
             gadget,
             "g",
             {"status": status},
@@ -270,13 +270,13 @@ async def test_references_status_and_refusals(world: SyncerWorld):
             subresource="status",
         )
         own = await eventually(
-            lambda: world.above.get(gadget, "g", namespace=space),
+            lambda: world.tenant_client.get(gadget, "g", namespace=space),
             until=lambda found: found.get("status") == status,
         )
         forged = {"status": {"phase": "Forged"}}
-        await world.above.patch(gadget, "g", forged, namespace=space, subresource="status")
+        await world.tenant_client.patch(gadget, "g", forged, namespace=space, subresource="status")
         own = await eventually(
-            lambda: world.above.get(gadget, "g", namespace=space),
+            lambda: world.tenant_client.get(gadget, "g", namespace=space),
             until=lambda found: found["status"]["phase"] == "Ready",
         )
         assert own["status"] == status
@@ -286,7 +286,7 @@ async def test_references_status_and_refusals(world: SyncerWorld):
             "metadata": {"name": "bad"},
             "spec": {"size": "s", "admin": "yes"},
         }
-        await world.above.create(gadget, bad, namespace=space)
+        await world.tenant_client.create(gadget, bad, namespace=space)
 
         async def list_refusals() -> list[Object]:
             return [each for each in await world.events(space) if each["reason"] == "SyncRejected"]
@@ -305,10 +305,14 @@ async def test_rules_come_and_go_while_the_syncer_runs(world: SyncerWorld, remov
         space = await world.namespace()
         async with ruled(world, "Gadget", removalPolicy=removal):
             body = {**RULED["Gadget"].body, "metadata": {"name": "g"}}
-            await eventually(lambda: world.above.create(gadget, body, namespace=space), within=30)
+            await eventually(
+                lambda: world.tenant_client.create(gadget, body, namespace=space), within=30
+            )
             twin = await eventually(lambda: world.twin(gadget, space, "g"), within=30)
         await eventually(
-            lambda: world.below.list(SYNC_RULES), until=lambda found: not found["items"], within=30
+            lambda: world.super_client.list(SYNC_RULES),
+            until=lambda found: not found["items"],
+            within=30,
         )
         if removal == "Keep":
             await asyncio.sleep(1)
@@ -316,7 +320,7 @@ async def test_rules_come_and_go_while_the_syncer_runs(world: SyncerWorld, remov
             assert still["metadata"]["uid"] == twin["metadata"]["uid"]
         else:
             assert not await world.has_twin(gadget, space, "g")
-        await world.above.get(gadget, "g", namespace=space)  # the tenant's object stays
+        await world.tenant_client.get(gadget, "g", namespace=space)  # the tenant's object stays
 
 
 async def test_bad_rules_have_a_condition_with_a_remedy(world: SyncerWorld):
@@ -335,7 +339,7 @@ async def test_bad_rules_have_a_condition_with_a_remedy(world: SyncerWorld):
             "kind": kind,
             "plural": plural,
         }
-        await world.below.create(SYNC_RULES, rule)
+        await world.super_client.create(SYNC_RULES, rule)
     try:
         found = {
             item["metadata"]["name"]: item["status"]["conditions"][0]
@@ -346,4 +350,4 @@ async def test_bad_rules_have_a_condition_with_a_remedy(world: SyncerWorld):
             assert found[name]["message"].endswith(".")
     finally:
         for name in bad:
-            await world.below.delete(SYNC_RULES, name)
+            await world.super_client.delete(SYNC_RULES, name)

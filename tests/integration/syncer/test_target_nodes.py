@@ -11,108 +11,126 @@ from kubeio.errors import NotFound
 from tenancy import wellknown
 from tenancy.quantities import format_quantity
 from tenancy.resources import NODES, VIRTUAL_CLUSTERS
-from tests.integration.syncer import far as fars
-from tests.integration.syncer.far import TargetWorld
-from tests.integration.syncer.test_seats import far, own_plane, second, tenant
+from tests.integration.syncer import target_world as target_worlds
+from tests.integration.syncer.target_world import TargetWorld
+from tests.integration.syncer.test_assigned_clusters import own_plane, second, target_world, tenant
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.own_address import needs_address
 
-__all__ = ["far", "own_plane", "second", "tenant"]
+__all__ = ["own_plane", "second", "target_world", "tenant"]
 
 pytestmark = needs_address
 
 
-async def test_the_node_that_stands_for_it_says_what_there_is(far: TargetWorld):
+async def test_the_node_that_stands_for_it_reports_what_there_is(target_world: TargetWorld):
     """A0-08."""
-    await far.granted()
-    node = await far.world.above.get(NODES, far.node)
+    await target_world.granted()
+    node = await target_world.world.tenant_client.get(NODES, target_world.node)
     labels = node["metadata"]["labels"]
-    assert (labels["type"], labels[wellknown.TARGET]) == ("virtual-kubelet", far.name)
+    assert (labels["type"], labels[wellknown.TARGET]) == ("virtual-kubelet", target_world.name)
     assert (labels["kubernetes.io/role"], labels["node-role.kubernetes.io/agent"]) == ("agent", "")
     ready = await eventually(
-        lambda: far.world.above.get(NODES, far.node),
+        lambda: target_world.world.tenant_client.get(NODES, target_world.node),
         until=lambda found: found["status"].get("capacity"),
     )
     assert (ready["status"]["allocatable"]["cpu"], ready["status"]["allocatable"]["pods"]) == (
         "4",
         "110",
     )
-    assert ready["status"]["nodeInfo"]["kubeletVersion"] == await far.there.version()
+    assert (
+        ready["status"]["nodeInfo"]["kubeletVersion"] == await target_world.target_client.version()
+    )
     (condition,) = ready["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("Ready", "True")
     status = (
-        await far.world.below.get(
-            VIRTUAL_CLUSTERS, far.world.tenant.name, namespace=far.world.tenant.namespace
+        await target_world.world.super_client.get(
+            VIRTUAL_CLUSTERS,
+            target_world.world.tenant.name,
+            namespace=target_world.world.tenant.namespace,
         )
     )["status"]
-    assert far.name in {each["name"] for each in status["targets"]}
+    assert target_world.name in {each["name"] for each in status["targets"]}
 
 
-async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_more(far: TargetWorld):
+async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_nothing_else(
+    target_world: TargetWorld,
+):
     """Writes that change nothing slow the key down, and a taint of before keeps pods off longer."""
-    world = far.world
-    await far.granted()
+    world = target_world.world
+    await target_world.granted()
     before = await eventually(
-        lambda: world.above.get(NODES, far.node),
+        lambda: world.tenant_client.get(NODES, target_world.node),
         until=lambda found: found["status"].get("capacity"),
     )
     await world.idle()
     mark = world.mark("tenant")
-    session = world.running[-1].tenants.sessions[far.name][world.tenant.uid]
+    session = world.running[-1].tenants.sessions[target_world.name][world.tenant.uid]
     for _ in range(3):
-        session.enqueue(session.build_key("Node", "", far.node))
+        session.enqueue(session.build_key("Node", "", target_world.node))
         await world.idle()
     assert [w for w in world.writes("tenant", mark) if w.resource.startswith("nodes")] == []
 
     long_ago = [{**before["status"]["conditions"][0], "lastTransitionTime": "2026-01-01T00:00:00Z"}]
     aged = {"status": {"conditions": long_ago}}
-    await world.above.patch(NODES, far.node, aged, subresource="status")
-    await has_room(far, pods="120")
+    await world.tenant_client.patch(NODES, target_world.node, aged, subresource="status")
+    await has_room(target_world, pods="120")
     try:
         after = await eventually(
-            lambda: world.above.get(NODES, far.node),
+            lambda: world.tenant_client.get(NODES, target_world.node),
             until=lambda found: found["status"]["capacity"]["pods"] == "120",
         )
     finally:
-        await has_room(far, pods="110")
+        await has_room(target_world, pods="110")
     (ready,) = after["status"]["conditions"]
     assert ready["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-async def test_a_zone_that_is_not_all_of_it_any_more_is_taken_off_its_node(far: TargetWorld):
+async def test_a_zone_that_is_no_longer_all_of_it_is_taken_off_its_node(
+    target_world: TargetWorld,
+):
     """Or pods that ask for it would run in another one."""
     zone = "topology.kubernetes.io/zone"
-    world, other = far.world, fresh_name("n")
-    await far.there.patch(NODES, fars.NODE, {"metadata": {"labels": {zone: "z1"}}})
+    world, other = target_world.world, fresh_name("n")
+    await target_world.target_client.patch(
+        NODES, target_worlds.NODE, {"metadata": {"labels": {zone: "z1"}}}
+    )
     try:
-        await far.granted({"name": far.name})
-        await far.above_label(zone, "z1")
+        await target_world.granted({"name": target_world.name})
+        await target_world.wait_node_label(zone, "z1")
         own = {"metadata": {"labels": {"disk": "fast"}}}
-        await world.above.patch(NODES, far.node, own)
-        await fars.has_node(far.there, other)
-        await far.above_label(zone, None)
-        assert (await world.above.get(NODES, far.node))["metadata"]["labels"]["disk"] == "fast"
+        await world.tenant_client.patch(NODES, target_world.node, own)
+        await target_worlds.has_node(target_world.target_client, other)
+        await target_world.wait_node_label(zone, None)
+        assert (await world.tenant_client.get(NODES, target_world.node))["metadata"]["labels"][
+            "disk"
+        ] == "fast"
     finally:
-        await far.there.patch(NODES, fars.NODE, {"metadata": {"labels": {zone: None}}})
+        await target_world.target_client.patch(
+            NODES, target_worlds.NODE, {"metadata": {"labels": {zone: None}}}
+        )
         with contextlib.suppress(NotFound):
-            await far.there.delete(NODES, other)
+            await target_world.target_client.delete(NODES, other)
 
 
-async def has_room(far: TargetWorld, **room: str) -> None:
+async def has_room(target_world: TargetWorld, **room: str) -> None:
     """Have the node there say what it has."""
-    await far.there.patch(NODES, fars.NODE, {"status": {"capacity": room}}, subresource="status")
+    await target_world.target_client.patch(
+        NODES, target_worlds.NODE, {"status": {"capacity": room}}, subresource="status"
+    )
 
 
 @pytest.mark.parametrize(
     "number", ["0", "0.25", "5.5", "4", "1000", "1500", "8000000000", "8589934592", "1e18", "1e21"]
 )
-async def test_amounts_are_written_as_an_api_server_writes_them(far: TargetWorld, number: str):
+async def test_amounts_are_written_as_an_api_server_writes_them(
+    target_world: TargetWorld, number: str
+):
     """What comes back as something else would be written again and again."""
     text = format_quantity(Decimal(number))
     name = fresh_name("n")
-    made = await far.there.create(NODES, {"metadata": {"name": name}})
+    made = await target_world.target_client.create(NODES, {"metadata": {"name": name}})
     status = {"status": {"capacity": {"memory": text}}}
-    found = await far.there.patch(NODES, name, status, subresource="status")
-    await far.there.delete(NODES, name, uid=made["metadata"]["uid"])
+    found = await target_world.target_client.patch(NODES, name, status, subresource="status")
+    await target_world.target_client.delete(NODES, name, uid=made["metadata"]["uid"])
     assert found["status"]["capacity"]["memory"] == text

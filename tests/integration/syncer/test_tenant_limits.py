@@ -11,16 +11,16 @@ from kubeio.cache.cache_budget import MIB
 from syncer.safety.cache_limits import TenantLimits, build_cache_limits
 from tenancy import wellknown
 from tenancy.resources import NETWORK_POLICIES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.hostile_servers import EndlessScript, Hostility, hostile
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 
 LIMITS = TenantLimits(
     cache=build_cache_limits(16 * MIB), away_base_seconds=2.0, away_max_seconds=4.0
 )
-"""A kind may use 4 MiB, which are some twenty of the policies below."""
+"""A kind may use 4 MiB, which are some twenty of these policies."""
 
 
 def large_policy(number: int) -> Object:
@@ -48,11 +48,11 @@ async def overflow_event(world: SyncerWorld) -> Object | None:
 
 async def works(world: SyncerWorld, space: str, name: str) -> None:
     """Create a pod and wait for its twin."""
-    await world.above.create(PODS, pod(name), namespace=space)
+    await world.tenant_client.create(PODS, pod(name), namespace=space)
     await eventually(lambda: world.twin(PODS, space, name))
 
 
-async def test_a_tenant_that_is_too_large_is_told_and_recovers_and_the_neighbour_goes_on(
+async def test_a_tenant_that_is_too_large_is_reported_and_recovers_and_the_neighbour_goes_on(
     world: SyncerWorld, tmp_path: Path
 ):
     """REL-77: the objects come as watch events, and then in the list of the next attempt."""
@@ -65,7 +65,7 @@ async def test_a_tenant_that_is_too_large_is_told_and_recovers_and_the_neighbour
         space, big = await world.namespace(), await large.namespace()
         await works(large, big, "before")
         for number in range(30):
-            await large.above.create(NETWORK_POLICIES, large_policy(number), namespace=big)
+            await large.tenant_client.create(NETWORK_POLICIES, large_policy(number), namespace=big)
         told = await eventually(lambda: is_synced(large, "TooLarge"), within=30)
         assert told["status"] == "False"
         assert f"NetworkPolicy in namespace {big}: more than {4 * MIB} bytes" in told["message"]
@@ -83,7 +83,7 @@ async def test_a_tenant_that_is_too_large_is_told_and_recovers_and_the_neighbour
         assert await world.has_twin(PODS, space, "beside")
         assert await large.has_twin(PODS, big, "before"), "its copies stay"
         for number in range(30):
-            await large.above.delete(NETWORK_POLICIES, f"p{number}", namespace=big)
+            await large.tenant_client.delete(NETWORK_POLICIES, f"p{number}", namespace=big)
         await eventually(lambda: is_synced(large, "Engaged"), within=60)
         await works(large, big, "after")
         large.running.clear()
@@ -125,7 +125,7 @@ async def test_a_suspended_tenant_is_not_synced_until_it_is_resumed(
         space = await still.namespace()
 
         async def suspend(value: bool) -> None:
-            await still.below.patch(
+            await still.super_client.patch(
                 VIRTUAL_CLUSTERS,
                 still.tenant.name,
                 {"spec": {"suspend": value}},
@@ -135,7 +135,7 @@ async def test_a_suspended_tenant_is_not_synced_until_it_is_resumed(
         await suspend(True)
         told = await eventually(lambda: is_synced(still, "Suspended"))
         assert told["status"] == "False"
-        await still.above.create(PODS, pod("web"), namespace=space)
+        await still.tenant_client.create(PODS, pod("web"), namespace=space)
         await works(world, await world.namespace(), "beside")
         assert not await still.has_twin(PODS, space, "web")
         await suspend(False)

@@ -63,7 +63,7 @@ async def prefixed(world: SyncerWorld, *prefixes: str) -> AsyncIterator[None]:
     """Set `spec.transparentMetaPrefixes` of the tenant for the length of a block."""
 
     async def write(value: list[str] | None) -> None:
-        await world.below.patch(
+        await world.super_client.patch(
             VIRTUAL_CLUSTERS,
             world.tenant.name,
             {"spec": {"transparentMetaPrefixes": value}},
@@ -82,7 +82,7 @@ async def create(world: SyncerWorld, kind: str, space: str, **metadata: Any) -> 
     resource, body = BODIES[kind]
     if kind == "PersistentVolumeClaim":
         body = claim("x", await offer_class(world))
-    await world.above.create(
+    await world.tenant_client.create(
         resource, {**body, "metadata": {"name": "x", **metadata}}, namespace=space
     )
     await eventually(lambda: world.twin(resource, space, "x"))
@@ -93,7 +93,7 @@ async def write_below(
     world: SyncerWorld, resource: Resource, space: str, **fields: dict[str, str | None]
 ) -> None:
     """Write labels and annotations of a copy, as an add-on of the super cluster does."""
-    await world.below.patch(
+    await world.super_client.patch(
         resource, "x", {"metadata": fields}, namespace=world.super_namespace(space)
     )
 
@@ -103,13 +103,13 @@ async def annotation_is(
 ) -> Object:
     """Wait until the tenant's object has a value of an annotation."""
     return await eventually(
-        lambda: world.above.get(resource, "x", namespace=space),
+        lambda: world.tenant_client.get(resource, "x", namespace=space),
         until=lambda body: (body["metadata"].get("annotations") or {}).get(key) == value,
     )
 
 
 @pytest.mark.parametrize("kind", BODIES)
-async def test_keys_of_a_prefix_come_change_and_go_and_nothing_is_written_below(
+async def test_keys_of_a_prefix_come_change_and_go_and_nothing_is_written_in_the_super_cluster(
     world: SyncerWorld, kind: str
 ):
     async with prefixed(world, PREFIX), world.syncer():
@@ -119,14 +119,14 @@ async def test_keys_of_a_prefix_come_change_and_go_and_nothing_is_written_below(
         resource = await create(world, kind, space, annotations=mine)
         await world.idle()
         since = world.mark("super")
-        below = world.super_namespace(space)
+        super_space = world.super_namespace(space)
         await write_below(
             world,
             resource,
             space,
             labels={f"{PREFIX}/zone": "a"},
             annotations={
-                KEY: f"192.0.2.1 in {below}",
+                KEY: f"192.0.2.1 in {super_space}",
                 **dict.fromkeys(mine, "theirs"),
                 "other.example/x": "hidden",
             },
@@ -142,20 +142,22 @@ async def test_keys_of_a_prefix_come_change_and_go_and_nothing_is_written_below(
         assert wellknown.TRANSPARENT_KEYS not in own_below
         assert KEY not in (own_below.get(wellknown.SYNCED_KEYS) or "")
         # A pod's label is selected by under its translated key, which is the one write.
-        written = [write for write in world.writes("super", since) if write.namespace == below]
+        written = [
+            write for write in world.writes("super", since) if write.namespace == super_space
+        ]
         assert len([w for w in written if w.resource == resource.plural]) == (kind == "Pod")
         await write_below(
             world, resource, space, labels={f"{PREFIX}/zone": None}, annotations={KEY: None}
         )
         own = await annotation_is(world, resource, space, KEY, None)
         await eventually(
-            lambda: world.above.get(resource, "x", namespace=space),
+            lambda: world.tenant_client.get(resource, "x", namespace=space),
             until=lambda body: (
                 f"{PREFIX}/zone" not in (body["metadata"].get("labels") or {})
                 and wellknown.TRANSPARENT_KEYS not in (body["metadata"].get("annotations") or {})
             ),
         )
-        own = await world.above.get(resource, "x", namespace=space)
+        own = await world.tenant_client.get(resource, "x", namespace=space)
         assert (own["metadata"].get("annotations") or {}) == mine
 
 
@@ -165,14 +167,14 @@ async def test_a_value_that_the_tenant_changes_becomes_its_own(world: SyncerWorl
         await create(world, "Service", space)
         await write_below(world, SERVICES, space, annotations={KEY: "1"})
         await annotation_is(world, SERVICES, space, KEY, "1")
-        await world.above.patch(
+        await world.tenant_client.patch(
             SERVICES, "x", {"metadata": {"annotations": {KEY: "mine"}}}, namespace=space
         )
         await annotation_is(world, SERVICES, space, wellknown.TRANSPARENT_KEYS, None)
         await write_below(world, SERVICES, space, annotations={KEY: None})
         await asyncio.sleep(0.3)
         await world.idle()
-        own = await world.above.get(SERVICES, "x", namespace=space)
+        own = await world.tenant_client.get(SERVICES, "x", namespace=space)
         assert own["metadata"]["annotations"] == {KEY: "mine"}
 
 
@@ -191,14 +193,14 @@ async def test_without_the_prefix_the_keys_leave_also_where_they_would_hold_an_o
         assert (await world.twin(INGRESSES, space, "x"))["metadata"]["annotations"][KEY] == "1"
 
 
-async def test_a_pod_at_the_limit_of_annotations_keeps_its_own_and_is_told(world: SyncerWorld):
+async def test_a_pod_at_the_limit_of_annotations_keeps_its_own_and_is_reported(world: SyncerWorld):
     own = {"own": "x" * (object_meta.MAX_ANNOTATIONS_BYTES - 100)}
     async with prefixed(world, PREFIX), world.syncer():
         space = await world.namespace()
         await create(world, "Pod", space, annotations=own)
         await write_below(world, PODS, space, annotations={KEY: "1"})
         await eventually(lambda: told(world, space), until=lambda said: KEY in said)
-        body = await world.above.get(PODS, "x", namespace=space)
+        body = await world.tenant_client.get(PODS, "x", namespace=space)
         assert body["metadata"]["annotations"] == own
 
 
@@ -224,7 +226,9 @@ async def test_annotations_of_the_policy_and_of_the_built_in_list(world: SyncerW
         own = await annotation_is(world, SERVICES, space, "lb.example.com/id", "7")
         kept = {k: v for k, v in own["metadata"]["annotations"].items() if "tenancy" not in k}
         assert kept == {key: value for key, value in added.items() if "secret" not in key}
-        await world.above.patch(SERVICES, "x", {"spec": {"type": "LoadBalancer"}}, namespace=space)
+        await world.tenant_client.patch(
+            SERVICES, "x", {"spec": {"type": "LoadBalancer"}}, namespace=space
+        )
         twin = await eventually(
             lambda: world.twin(SERVICES, space, "x"),
             until=lambda body: body["spec"]["type"] == "LoadBalancer",
@@ -240,13 +244,13 @@ async def test_tektons_annotation_reaches_the_file_of_its_pod(synced: SyncerWorl
         "downwardAPI": {"items": [{"path": "ready", "fieldRef": {"fieldPath": path}}]},
     }
     body = pod("x", volumes=[volume])
-    await synced.above.create(PODS, body, namespace=space)
+    await synced.tenant_client.create(PODS, body, namespace=space)
     twin = await eventually(lambda: synced.twin(PODS, space, "x"))
     read = twin["spec"]["volumes"][0]["downwardAPI"]["items"][0]["fieldRef"]["fieldPath"]
     key = read.removeprefix("metadata.annotations['").removesuffix("']")
     assert twin["metadata"]["annotations"][key] == ""
     change = {"metadata": {"annotations": {"tekton.dev/ready": "READY"}}}
-    await synced.above.patch(PODS, "x", change, namespace=space)
+    await synced.tenant_client.patch(PODS, "x", change, namespace=space)
     await eventually(
         lambda: synced.twin(PODS, space, "x"),
         until=lambda found: found["metadata"]["annotations"][key] == "READY",
@@ -277,15 +281,15 @@ async def test_services_that_controllers_generate_select_their_pods(synced: Sync
     space, name = await synced.namespace(), fresh_name("gen")
     labelled = pod(name)
     labelled["metadata"]["labels"] = selector
-    await synced.above.create(PODS, labelled, namespace=space)
+    await synced.tenant_client.create(PODS, labelled, namespace=space)
     spec = {"type": "LoadBalancer", "selector": selector, "ports": [{"port": 80}]}
     body = {"metadata": {"name": name, **metadata}, "spec": spec}
-    await synced.above.create(SERVICES, body, namespace=space)
-    below = await eventually(lambda: synced.twin(SERVICES, space, name))
+    await synced.tenant_client.create(SERVICES, body, namespace=space)
+    super_service = await eventually(lambda: synced.twin(SERVICES, space, name))
     twin = await eventually(lambda: synced.twin(PODS, space, name))
-    assert below["spec"]["selector"].items() <= twin["metadata"]["labels"].items()
+    assert super_service["spec"]["selector"].items() <= twin["metadata"]["labels"].items()
     address = {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}}
-    await synced.below.patch(
+    await synced.super_client.patch(
         SERVICES,
         name,
         {"status": address},
@@ -293,7 +297,7 @@ async def test_services_that_controllers_generate_select_their_pods(synced: Sync
         subresource="status",
     )
     await eventually(
-        lambda: synced.above.get(SERVICES, name, namespace=space),
+        lambda: synced.tenant_client.get(SERVICES, name, namespace=space),
         until=lambda found: found["status"].get("loadBalancer", {}).get("ingress"),
     )
     assert "SyncRejected" not in await reasons(synced, space, name)

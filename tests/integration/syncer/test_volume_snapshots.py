@@ -61,7 +61,7 @@ def snapshot(name: str, **spec: Any) -> Object:
 async def ruled(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
     """A running syncer. The tenant's policy selects the rule, and shows one class of two."""
     for each in list_crds("volumesnapshots", "volumesnapshotclasses"):
-        await world.below.apply(CUSTOM_RESOURCE_DEFINITIONS, each, field_manager="tests")
+        await world.super_client.apply(CUSTOM_RESOURCE_DEFINITIONS, each, field_manager="tests")
     for name in ("shown", "hidden"):
         body = {
             "apiVersion": VOLUME_SNAPSHOT_CLASSES.api_version,
@@ -70,12 +70,12 @@ async def ruled(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
             **CLASS,
         }
         await eventually(
-            lambda body=body: world.below.apply(
+            lambda body=body: world.super_client.apply(
                 VOLUME_SNAPSHOT_CLASSES, body, field_manager="tests"
             )
         )
     await grant(world, ROLE["rules"])
-    await world.below.create(SYNC_RULES, RULE, validation="Strict")
+    await world.super_client.create(SYNC_RULES, RULE, validation="Strict")
     sync = msgspec.structs.replace(
         BASELINE_POLICY.sync, volume_snapshot_classes=ClassFilter(names=("shown",))
     )
@@ -92,7 +92,7 @@ async def ruled(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
         await manage(world)
         async with world.syncer():
             yield world
-    await world.below.delete(SYNC_RULES, RULE["metadata"]["name"])
+    await world.super_client.delete(SYNC_RULES, RULE["metadata"]["name"])
     await manage(world)
 
 
@@ -100,7 +100,7 @@ async def create(world: SyncerWorld, body: Object, space: str) -> None:
     """Create a tenant object once the tenant serves its kind."""
     is_snapshot = body["kind"] == VOLUME_SNAPSHOTS.kind
     resource = VOLUME_SNAPSHOTS if is_snapshot else PERSISTENT_VOLUME_CLAIMS
-    await eventually(lambda: world.above.create(resource, body, namespace=space), within=30)
+    await eventually(lambda: world.tenant_client.create(resource, body, namespace=space), within=30)
 
 
 async def list_refusals(world: SyncerWorld, space: str, name: str) -> str:
@@ -114,14 +114,14 @@ async def list_refusals(world: SyncerWorld, space: str, name: str) -> str:
 
 async def test_a_snapshot_waits_for_its_claim_and_gets_its_status(ruled: SyncerWorld):
     space = await ruled.namespace()
-    below = ruled.super_namespace(space)
-    await ruled.below.create(PERSISTENT_VOLUME_CLAIMS, claim("data"), namespace=below)
+    super_space = ruled.super_namespace(space)
+    await ruled.super_client.create(PERSISTENT_VOLUME_CLAIMS, claim("data"), namespace=super_space)
     await create(ruled, snapshot("s"), space)
     await eventually(
         lambda: reasons(ruled, space, "s"), until=lambda found: "DataSourceMissing" in found
     )
     assert not await ruled.has_twin(VOLUME_SNAPSHOTS, space, "s")  # of a foreign claim
-    await ruled.below.delete(PERSISTENT_VOLUME_CLAIMS, "data", namespace=below)
+    await ruled.super_client.delete(PERSISTENT_VOLUME_CLAIMS, "data", namespace=super_space)
     await gone(lambda: ruled.twin(PERSISTENT_VOLUME_CLAIMS, space, "data"))
     await create(ruled, claim("data"), space)
     twin = await eventually(lambda: ruled.twin(VOLUME_SNAPSHOTS, space, "s"), within=30)
@@ -132,21 +132,26 @@ async def test_a_snapshot_waits_for_its_claim_and_gets_its_status(ruled: SyncerW
         "creationTime": "2026-11-28T12:00:00Z",
         "readyToUse": False,
         "restoreSize": "1Gi",
-        "error": {"message": f"cannot read claim {below}/data", "time": "2026-11-28T12:00:00Z"},
+        "error": {
+            "message": f"cannot read claim {super_space}/data",
+            "time": "2026-11-28T12:00:00Z",
+        },
     }
-    await ruled.below.patch(
-        VOLUME_SNAPSHOTS, "s", {"status": status}, namespace=below, subresource="status"
+    await ruled.super_client.patch(
+        VOLUME_SNAPSHOTS, "s", {"status": status}, namespace=super_space, subresource="status"
     )
     own = await eventually(
-        lambda: ruled.above.get(VOLUME_SNAPSHOTS, "s", namespace=space),
+        lambda: ruled.tenant_client.get(VOLUME_SNAPSHOTS, "s", namespace=space),
         until=lambda found: "error" in found.get("status", {}),
     )
     assert ruled.tenant.root not in str(own)
     assert own["status"]["error"]["message"].startswith("cannot read claim ")
     ready = {"status": {"readyToUse": True, "error": None}}
-    await ruled.below.patch(VOLUME_SNAPSHOTS, "s", ready, namespace=below, subresource="status")
+    await ruled.super_client.patch(
+        VOLUME_SNAPSHOTS, "s", ready, namespace=super_space, subresource="status"
+    )
     own = await eventually(
-        lambda: ruled.above.get(VOLUME_SNAPSHOTS, "s", namespace=space),
+        lambda: ruled.tenant_client.get(VOLUME_SNAPSHOTS, "s", namespace=space),
         until=lambda found: found["status"]["readyToUse"],
     )
     del status["error"]
@@ -156,7 +161,7 @@ async def test_a_snapshot_waits_for_its_claim_and_gets_its_status(ruled: SyncerW
     await ruled.idle()
     assert not [each for each in ruled.writes("super", since) if "volumesnapshots" in str(each)]
 
-    await ruled.above.delete(VOLUME_SNAPSHOTS, "s", namespace=space)
+    await ruled.tenant_client.delete(VOLUME_SNAPSHOTS, "s", namespace=space)
     await gone(lambda: ruled.twin(VOLUME_SNAPSHOTS, space, "s"))
 
 
@@ -185,15 +190,15 @@ async def test_what_would_read_other_volumes_is_refused(
 
 async def test_a_claim_is_restored_from_the_tenants_own_snapshot_only(ruled: SyncerWorld):
     space = await ruled.namespace()
-    below = ruled.super_namespace(space)
+    super_space = ruled.super_namespace(space)
     await ruled.settled_namespace(space)
-    await ruled.below.create(VOLUME_SNAPSHOTS, snapshot("s"), namespace=below)
+    await ruled.super_client.create(VOLUME_SNAPSHOTS, snapshot("s"), namespace=super_space)
     await create(ruled, claim("restored", dataSourceRef=SOURCE), space)
     await eventually(
         lambda: reasons(ruled, space, "restored"), until=lambda found: "DataSourceMissing" in found
     )
     assert not await ruled.has_twin(PERSISTENT_VOLUME_CLAIMS, space, "restored")
-    await ruled.below.delete(VOLUME_SNAPSHOTS, "s", namespace=below)
+    await ruled.super_client.delete(VOLUME_SNAPSHOTS, "s", namespace=super_space)
     await create(ruled, claim("data"), space)
     await create(ruled, snapshot("s"), space)
     twin = await eventually(
@@ -236,7 +241,7 @@ async def fetch_directory(world: SyncerWorld, space: str, name: str, volumes: Pa
         until=lambda found: found.get("status", {}).get("phase") == "Bound",
         within=120,
     )
-    volume = await world.below.get(PERSISTENT_VOLUMES, twin["spec"]["volumeName"])
+    volume = await world.super_client.get(PERSISTENT_VOLUMES, twin["spec"]["volumeName"])
     return volumes / volume["spec"]["csi"]["volumeHandle"]
 
 
@@ -247,11 +252,11 @@ async def list_snapshots(volumes: Path) -> list[Path]:
 
 async def test_the_real_controllers_take_and_restore_a_snapshot(ruled: SyncerWorld, tmp_path: Path):
     for each in list_crds():
-        await ruled.below.apply(CUSTOM_RESOURCE_DEFINITIONS, each, field_manager="tests")
+        await ruled.super_client.apply(CUSTOM_RESOURCE_DEFINITIONS, each, field_manager="tests")
     driver, storage_class, snapshot_class = snapshots.build_classes()
-    await ruled.below.apply(STORAGE_CLASSES, storage_class, field_manager="tests")
+    await ruled.super_client.apply(STORAGE_CLASSES, storage_class, field_manager="tests")
     body = {**snapshot_class, "metadata": {"name": "real"}}
-    await ruled.below.apply(VOLUME_SNAPSHOT_CLASSES, body, field_manager="tests")
+    await ruled.super_client.apply(VOLUME_SNAPSHOT_CLASSES, body, field_manager="tests")
     assert driver["metadata"]["name"] == storage_class["provisioner"]
     shown = ClassFilter(names=("real",))
     sync = msgspec.structs.replace(BASELINE_POLICY.sync, volume_snapshot_classes=shown)
@@ -267,7 +272,7 @@ async def test_the_real_controllers_take_and_restore_a_snapshot(ruled: SyncerWor
             (directory / "file").write_text("first")
             await create(ruled, snapshot("s", volumeSnapshotClassName="real"), space)
             found = await eventually(
-                lambda: ruled.above.get(VOLUME_SNAPSHOTS, "s", namespace=space),
+                lambda: ruled.tenant_client.get(VOLUME_SNAPSHOTS, "s", namespace=space),
                 until=lambda found: found.get("status", {}).get("readyToUse"),
                 within=120,
             )
@@ -276,6 +281,6 @@ async def test_the_real_controllers_take_and_restore_a_snapshot(ruled: SyncerWor
             await create(ruled, claim("restored", dataSource=SOURCE, **own), space)
             restored = await fetch_directory(ruled, space, "restored", volumes)
             assert (restored / "file").read_text() == "first"
-            await ruled.above.delete(VOLUME_SNAPSHOTS, "s", namespace=space)
-            await gone(lambda: ruled.above.get(VOLUME_SNAPSHOTS, "s", namespace=space))
+            await ruled.tenant_client.delete(VOLUME_SNAPSHOTS, "s", namespace=space)
+            await gone(lambda: ruled.tenant_client.get(VOLUME_SNAPSHOTS, "s", namespace=space))
             await eventually(lambda: list_snapshots(volumes), until=lambda found: not found)

@@ -1,4 +1,4 @@
-"""Pods that a webhook of the super cluster adds to: changes arrive, and nobody fights."""
+"""Pods that a webhook of the super cluster adds to: changes arrive, and writers do not fight."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MutatingWebhook:
 
 
 def has_all(twin: Object) -> bool:
-    """Tell whether a super pod has the four additions."""
+    """Return whether a super pod has the four additions."""
     spec = twin["spec"]
     return (
         any(item.get("key") == TOLERATION["key"] for item in spec["tolerations"])
@@ -83,13 +83,15 @@ def has_all(twin: Object) -> bool:
 
 @contextlib.asynccontextmanager
 async def meshed(world: SyncerWorld, *spaces: str) -> AsyncIterator[MutatingWebhook]:
-    """Have the webhook change the pods of tenant namespaces; returns once it does."""
-    mesh, below = MutatingWebhook(), [world.super_namespace(space) for space in spaces]
-    async with mutating(world.below, mesh.mutate, resource="pods", namespaces=below):
+    """Have the webhook change the pods of tenant namespaces. Returns once it does."""
+    mesh, super_space = MutatingWebhook(), [world.super_namespace(space) for space in spaces]
+    async with mutating(world.super_client, mesh.mutate, resource="pods", namespaces=super_space):
         probe = pod("probe", serviceAccountName="default")
 
         async def is_meshed() -> bool:
-            made = await world.below.create(PODS, probe, namespace=below[0], dry_run=True)
+            made = await world.super_client.create(
+                PODS, probe, namespace=super_space[0], dry_run=True
+            )
             return len(made["spec"]["containers"]) > 1
 
         await eventually(is_meshed, within=30)
@@ -100,12 +102,12 @@ async def meshed(world: SyncerWorld, *spaces: str) -> AsyncIterator[MutatingWebh
 async def start(
     world: SyncerWorld, space: str, name: str, node: str, *, owned: bool = False
 ) -> Object:
-    """Have a pod run, with its sidecar below; returns the tenant's."""
+    """Run a pod whose super pod has a sidecar. Return the tenant's pod."""
     body = pod(name)
     if owned:
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1"}
         body["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
-    await world.above.create(PODS, body, namespace=space)
+    await world.tenant_client.create(PODS, body, namespace=space)
     twin = await eventually(lambda: world.twin(PODS, space, name))
     assert has_all(twin)
     await world.schedule(space, name, node)
@@ -114,17 +116,17 @@ async def start(
     status["containerStatuses"].append(side)
     await world.report(space, name, **status)
     return await eventually(
-        lambda: world.above.get(PODS, name, namespace=space),
+        lambda: world.tenant_client.get(PODS, name, namespace=space),
         until=lambda found: found["status"]["phase"] == "Running" and found["spec"].get("nodeName"),
     )
 
 
-async def test_a_thousand_label_changes_arrive_and_nobody_fights(synced: SyncerWorld):
+async def test_a_thousand_label_changes_arrive_and_writers_do_not_fight(synced: SyncerWorld):
     """REL-37: four additions, and no write at rest."""
     world = synced
     space, node = await world.namespace(), await world.super_node()
     names = [f"web-{number}" for number in range(PODS_CHANGED)]
-    below = world.super_namespace(space)
+    super_space = world.super_namespace(space)
     async with meshed(world, space) as mesh:
         await asyncio.gather(*(start(world, space, name, node) for name in names))
         await world.idle()
@@ -134,7 +136,7 @@ async def test_a_thousand_label_changes_arrive_and_nobody_fights(synced: SyncerW
         async def change(name: str) -> None:
             for number in range(CHANGES):
                 patch = {"metadata": {"labels": {f"change-{number}": str(number)}}}
-                await world.above.patch(PODS, name, patch, namespace=space)
+                await world.tenant_client.patch(PODS, name, patch, namespace=space)
 
         await asyncio.gather(*(change(name) for name in names))
         wanted = {f"change-{number}": str(number) for number in range(CHANGES)}
@@ -151,23 +153,27 @@ async def test_a_thousand_label_changes_arrive_and_nobody_fights(synced: SyncerW
         assert {write.verb for write in writes} == {"patch"}
         assert len(names) <= len(writes) <= PODS_CHANGED * CHANGES
         assert mesh.seen["UPDATE"] - updates >= len(writes)
-        # At rest nobody writes, whatever the webhook has added.
+        # At rest no one writes, whatever the webhook has added.
         rest = world.mark("super")
         for key in world.session.list_all_keys():
             world.session.queue.add(key)
         await world.idle()
-        assert [write for write in world.writes("super", rest) if write.namespace == below] == []
-    above = [write for write in world.writes("tenant", since["tenant"]) if write.name in names]
-    assert above == []
+        assert [
+            write for write in world.writes("super", rest) if write.namespace == super_space
+        ] == []
+    tenant_writes = [
+        write for write in world.writes("tenant", since["tenant"]) if write.name in names
+    ]
+    assert tenant_writes == []
     assert dict(world.session.hot_loop_guard.list_parked()) == {}
-    events = (await world.above.list(EVENTS, namespace=space))["items"]
+    events = (await world.tenant_client.list(EVENTS, namespace=space))["items"]
     assert [event["message"] for event in events if event["type"] == "Warning"] == []
-    shown = await world.above.get(PODS, names[0], namespace=space)
+    shown = await world.tenant_client.get(PODS, names[0], namespace=space)
     assert [item["name"] for item in shown["status"]["containerStatuses"]] == ["main"]
 
 
 async def evict(world: SyncerWorld, space: str, name: str, *, at_once: bool) -> None:
-    """Have the super cluster evict a pod; at once: its node does not wait for its containers."""
+    """Have the super cluster evict a pod. At once: its node does not wait for its containers."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -175,7 +181,7 @@ async def evict(world: SyncerWorld, space: str, name: str, *, at_once: bool) -> 
         "deleteOptions": {"gracePeriodSeconds": 0 if at_once else 30},
     }
     place = world.super_namespace(space)
-    await world.below.create(PODS, body, namespace=place, name=name, subresource="eviction")
+    await world.super_client.create(PODS, body, namespace=place, name=name, subresource="eviction")
 
 
 async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever(
@@ -184,7 +190,7 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
     """Evicted before, while and after the update is held up on its way through admission."""
     world = synced
     space, node = await world.namespace(), await world.super_node()
-    below = world.super_namespace(space)
+    super_space = world.super_namespace(space)
     uids: dict[str, str] = {}
     since = world.mark("super")
     async with meshed(world, space) as mesh:
@@ -199,7 +205,7 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
             await evict(world, space, name, at_once=at_once)
             if not at_once:
                 await asyncio.sleep(number * 5 % 8 * 0.025)
-                await world.below.delete(PODS, name, namespace=below, grace_seconds=0)
+                await world.super_client.delete(PODS, name, namespace=super_space, grace_seconds=0)
             await changes
             await eventually(lambda: is_over(name), within=30)
 
@@ -207,12 +213,12 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
             with contextlib.suppress(KubeError):  # it may be gone in the middle
                 for turn in range(6):
                     patch = {"metadata": {"labels": {"turn": str(turn)}}}
-                    await world.above.patch(PODS, name, patch, namespace=space)
+                    await world.tenant_client.patch(PODS, name, patch, namespace=space)
                     await asyncio.sleep(0.05)
 
         async def is_over(name: str) -> bool:
-            """Tell whether the tenant's pod is gone or lost."""
-            found = await world.above.list(
+            """Return whether the tenant's pod is gone or lost."""
+            found = await world.tenant_client.list(
                 PODS, namespace=space, field_selector=f"metadata.name={name}"
             )
             return all(
@@ -224,13 +230,13 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
         await world.idle()
     made = Counter(
         created["metadata"]["annotations"][wellknown.UID]
-        for created in creates(world, since, below)
+        for created in creates(world, since, super_space)
     )
     assert made == Counter(uids.values())
-    assert (await world.below.list(PODS, namespace=below))["items"] == []
+    assert (await world.super_client.list(PODS, namespace=super_space))["items"] == []
     # The name is free for another pod of the tenant.
-    await gone(lambda: world.above.get(PODS, "web-1", namespace=space))
-    again = await world.above.create(PODS, pod("web-1"), namespace=space)
+    await gone(lambda: world.tenant_client.get(PODS, "web-1", namespace=space))
+    again = await world.tenant_client.create(PODS, pod("web-1"), namespace=space)
     twin = await eventually(lambda: world.twin(PODS, space, "web-1"))
     assert twin["metadata"]["annotations"][wellknown.UID] == again["metadata"]["uid"]
 

@@ -56,7 +56,7 @@ class Asker:
         encoded = base64.b64encode(self.world.tenant_plane.kubeconfig()).decode()
         body = {"metadata": {"name": "admin-kubeconfig"}, "data": {"admin-kubeconfig": encoded}}
         with contextlib.suppress(errors.AlreadyExists):
-            await self.world.below.create(SECRETS, body, namespace=self.world.tenant.root)
+            await self.world.super_client.create(SECRETS, body, namespace=self.world.tenant.root)
 
     async def renew_lease(self, renewed: datetime) -> None:
         """Write the Lease of the syncer, which the program writes and its class does not."""
@@ -67,7 +67,7 @@ class Asker:
             "metadata": {"name": wellknown.SYNCER, "namespace": HOME},
             "spec": {"holderIdentity": "test", "leaseDurationSeconds": 7, "renewTime": stamp},
         }
-        await self.world.below.apply(LEASES, body, field_manager="test")
+        await self.world.super_client.apply(LEASES, body, field_manager="test")
 
     async def run(self, side: str, wanted: str, namespace: str = "", **options: Any) -> str:
         """Run the verb with the kubeconfig of a side, and return its output.
@@ -125,7 +125,7 @@ async def wait_for_event(world: SyncerWorld, namespace: str, reason: str) -> Non
 async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, asker: Asker):
     """SEC-250."""
     space = await synced.namespace()
-    create = synced.above.create
+    create = synced.tenant_client.create
     await create(PODS, pod("refused", hostNetwork=True), namespace=space)
     await create(PODS, pod("unplaced"), namespace=space)
     await create(PODS, pod("image"), namespace=space)
@@ -140,7 +140,7 @@ async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, aske
     await eventually(lambda: synced.twin(PODS, space, "unplaced"))
     await synced.report(space, "unplaced", conditions=[UNSCHEDULABLE])
     await eventually(
-        lambda: synced.above.get(PODS, "unplaced", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "unplaced", namespace=space),
         until=lambda body: body["status"].get("conditions"),
     )
     found = await asker.ask("po/unplaced", space)
@@ -154,7 +154,7 @@ async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, aske
     await synced.schedule(space, "image", node)
     await synced.report(space, "image", phase="Pending", containerStatuses=[IMAGE])
     await eventually(
-        lambda: synced.above.get(PODS, "image", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "image", namespace=space),
         until=lambda body: body["status"].get("containerStatuses"),
     )
     found = await asker.ask("pod/image", space)
@@ -175,7 +175,7 @@ async def test_quota_is_named(world: SyncerWorld, asker: Asker):
     body = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
     async with policed(world, policy), world.syncer():
         space = await world.namespace()
-        await world.above.create(SERVICES, body, namespace=space)
+        await world.tenant_client.create(SERVICES, body, namespace=space)
         await wait_for_event(world, space, "QuotaExceeded")
         found = await asker.ask("svc/web", space)
         assert (found["layer"], found["copy"]) == ("quota", "none")
@@ -186,17 +186,19 @@ async def test_quota_is_named(world: SyncerWorld, asker: Asker):
 async def test_parked_write_is_named(synced: SyncerWorld, asker: Asker):
     space = await synced.namespace()
     spec = {"selector": {"a": "1"}, "ports": [{"port": 80}]}
-    await synced.above.create(SERVICES, {"metadata": {"name": "s"}, "spec": spec}, namespace=space)
+    await synced.tenant_client.create(
+        SERVICES, {"metadata": {"name": "s"}, "spec": spec}, namespace=space
+    )
     await eventually(lambda: synced.twin(SERVICES, space, "s"))
-    below, drift = synced.super_namespace(space), {"spec": {"selector": {"a": "theirs"}}}
+    super_space, drift = synced.super_namespace(space), {"spec": {"selector": {"a": "theirs"}}}
 
     async def repaired() -> bool:
         return (await synced.twin(SERVICES, space, "s"))["spec"]["selector"] == {"a": "1"}
 
     for _ in range(5):
-        await synced.below.patch(SERVICES, "s", drift, namespace=below)
+        await synced.super_client.patch(SERVICES, "s", drift, namespace=super_space)
         await eventually(repaired)
-    await synced.below.patch(SERVICES, "s", drift, namespace=below)
+    await synced.super_client.patch(SERVICES, "s", drift, namespace=super_space)
     await wait_for_event(synced, space, "SyncParked")
     found = await asker.ask("svc/s", space)
     assert found["layer"] == "parked"
@@ -208,11 +210,11 @@ async def test_stopped_syncer_is_named_before_its_effects(world: SyncerWorld, as
     async with world.syncer():
         space = await world.namespace()
     await asker.renew_lease(datetime.now(UTC) - timedelta(minutes=5))
-    await world.above.create(PODS, pod("late"), namespace=space)
+    await world.tenant_client.create(PODS, pod("late"), namespace=space)
     found = await asker.ask("pod/late", space)
     assert (found["layer"], found["copy"]) == ("syncer", "none")
     assert found["tenantLayers"] == ["new", "new"]
-    await world.above.delete(PODS, "late", namespace=space, grace_seconds=0)
+    await world.tenant_client.delete(PODS, "late", namespace=space, grace_seconds=0)
 
 
 async def test_missing_object_and_tenant_are_errors(synced: SyncerWorld, asker: Asker):

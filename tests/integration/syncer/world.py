@@ -1,7 +1,7 @@
 """A super cluster, a tenant, and the syncer itself in the test's loop.
 
-Nobody runs pods: the tests write what a scheduler and a kubelet would write. Every write that the
-syncer sends is counted from the audit logs.
+No component runs pods. The tests write the fields that a scheduler and a kubelet write. Every write
+of the syncer is counted from the audit logs.
 """
 
 from __future__ import annotations
@@ -64,41 +64,43 @@ class SyncerWrite:
 
 @dataclass(kw_only=True)
 class SyncerWorld:
-    """One super cluster and one tenant, and the hands of everybody but the syncer."""
+    """One super cluster and one tenant, and all actors except the syncer."""
 
     super_plane: LocalControlPlane
     tenant_plane: LocalControlPlane
     tenant: Tenant
-    below: Client
+    super_client: Client
     """The super cluster's administrator."""
-    above: Client
+    tenant_client: Client
     """The tenant's administrator."""
     others: frozenset[str]
     """Namespaces and nodes, on either side, that are not this test's."""
     running: list[Syncer] = field(default_factory=list)
 
-    # Where things are.
+    # Names and copies.
 
     def super_namespace(self, namespace: str) -> str:
-        """Return where a tenant namespace is mapped to."""
+        """Return the super namespace of a tenant namespace."""
         return names.build_super_namespace(self.tenant.root, self.tenant.uid, namespace)
 
     @property
     def session(self) -> Session:
-        """The tenant's session in the syncer that runs now."""
+        """The tenant's session in the running syncer."""
         return self.running[-1].tenants.sessions[keys.HOME][self.tenant.uid]
 
     def is_engaged(self) -> bool:
-        """Tell whether the syncer that runs now works for the tenant."""
+        """Return whether the running syncer has engaged the tenant."""
         session = self.running[-1].tenants.sessions[keys.HOME].get(self.tenant.uid)
         return session is not None and session.is_ready
 
     async def twin(self, resource: Resource, namespace: str, name: str) -> Object:
-        """Return the super object of a tenant object; raises NotFound."""
-        return await self.below.get(resource, name, namespace=self.super_namespace(namespace))
+        """Return the super object of a tenant object. Raises NotFound."""
+        return await self.super_client.get(
+            resource, name, namespace=self.super_namespace(namespace)
+        )
 
     async def has_twin(self, resource: Resource, namespace: str, name: str) -> bool:
-        """Tell whether there is a super object of that name."""
+        """Return whether the super object exists."""
         try:
             await self.twin(resource, namespace, name)
         except NotFound:
@@ -106,33 +108,37 @@ class SyncerWorld:
         return True
 
     async def events(self, namespace: str) -> list[Object]:
-        """Return the syncer's Events of a tenant namespace; an API server tells its own."""
-        found = (await self.above.list(EVENTS, namespace=namespace))["items"]
+        """Return the syncer's Events of a tenant namespace, without those of other components."""
+        found = (await self.tenant_client.list(EVENTS, namespace=namespace))["items"]
         return [event for event in found if event.get("reportingComponent") == wellknown.SYNCER]
 
     async def namespace(self, name: str = "") -> str:
-        """Make a tenant namespace and wait until it can be used on both sides."""
+        """Create a tenant namespace, and wait until both sides can use it."""
         name = name or fresh_name("n")
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        await self.above.create(NAMESPACES, body)
+        await self.tenant_client.create(NAMESPACES, body)
         if self.running:
             await self.settled_namespace(name)
         return name
 
     async def settled_namespace(self, name: str) -> None:
-        """Wait until a namespace is below, and what controllers put into it is on both sides."""
+        """Wait until a namespace and the objects of its controllers are on both sides."""
         store = self.running[-1].home.stores["ServiceAccount"]
         await eventually(lambda: store.list(self.super_namespace(name)))
-        await eventually(lambda: self.above.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=name))
-        await eventually(lambda: self.above.get(SERVICE_ACCOUNTS, "default", namespace=name))
+        await eventually(
+            lambda: self.tenant_client.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=name)
+        )
+        await eventually(
+            lambda: self.tenant_client.get(SERVICE_ACCOUNTS, "default", namespace=name)
+        )
         await eventually(lambda: self.twin(SERVICE_ACCOUNTS, name, "default"))
 
-    # What a scheduler and a kubelet do below.
+    # The parts of a scheduler and a kubelet in the super cluster.
 
     async def super_node(self, name: str = "") -> str:
-        """Register a node below."""
+        """Register a node in the super cluster."""
         name = name or fresh_name("node")
-        await self.below.create(
+        await self.super_client.create(
             NODES,
             {
                 "apiVersion": "v1",
@@ -181,23 +187,23 @@ class SyncerWorld:
 
     async def schedule(self, namespace: str, name: str, node: str) -> None:
         """Bind a super pod."""
-        below = self.super_namespace(namespace)
-        await self.below.create(
+        super_space = self.super_namespace(namespace)
+        await self.super_client.create(
             PODS,
             {
                 "apiVersion": "v1",
                 "kind": "Binding",
-                "metadata": {"name": name, "namespace": below},
+                "metadata": {"name": name, "namespace": super_space},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node},
             },
-            namespace=below,
+            namespace=super_space,
             name=name,
             subresource="binding",
         )
 
     async def report(self, namespace: str, name: str, **status: Any) -> None:
         """Write a super pod's status as its kubelet does."""
-        await self.below.patch(
+        await self.super_client.patch(
             PODS,
             name,
             {"status": status},
@@ -206,28 +212,28 @@ class SyncerWorld:
         )
 
     async def start_pod(self, namespace: str, name: str, node: str) -> None:
-        """Bind a super pod and let it run; wait until the tenant sees that."""
+        """Bind and start a super pod, and wait until the tenant's pod is Running."""
         await eventually(lambda: self.twin(PODS, namespace, name))
         await self.schedule(namespace, name, node)
         await self.report(namespace, name, **running_status(name))
         await eventually(
-            lambda: self.above.get(PODS, name, namespace=namespace),
+            lambda: self.tenant_client.get(PODS, name, namespace=namespace),
             until=lambda pod: pod["status"]["phase"] == "Running" and pod["spec"].get("nodeName"),
         )
 
     async def remove_pod(self, namespace: str, name: str) -> None:
-        """Let a super pod that is being deleted go, as its kubelet does."""
-        below = self.super_namespace(namespace)
+        """Delete a terminating super pod, as its kubelet does."""
+        super_space = self.super_namespace(namespace)
         await eventually(
-            lambda: self.below.get(PODS, name, namespace=below),
+            lambda: self.super_client.get(PODS, name, namespace=super_space),
             until=lambda pod: "deletionTimestamp" in pod["metadata"],
         )
-        await self.below.delete(PODS, name, namespace=below, grace_seconds=0)
+        await self.super_client.delete(PODS, name, namespace=super_space, grace_seconds=0)
 
-    # What the syncer did.
+    # Writes of the syncer.
 
     def writes(self, side: str, since: AuditMark | None = None) -> list[SyncerWrite]:
-        """Return the syncer's writes on a side since a mark, or all, less its Lease.
+        """Return the syncer's writes on a side since a mark, or all, except its Lease.
 
         What earlier tests left is looked at again whenever a syncer starts, and told of again.
         """
@@ -238,7 +244,7 @@ class SyncerWorld:
             for write in found
             if write is not None
             and write.resource != "leases"
-            and (write.resource, write.name) != ("configmaps", names.QUOTA)  # comes by a timer
+            and (write.resource, write.name) != ("configmaps", names.QUOTA)  # a timer writes it
             and self.others.isdisjoint((write.namespace, write.name))
         ]
 
@@ -248,7 +254,7 @@ class SyncerWorld:
         return plane.audit_mark()
 
     async def idle(self) -> None:
-        """Wait until the syncer has nothing to do: no key waits for a turn, and none is in hand."""
+        """Wait until the syncer is idle, with no key queued and none in process."""
         quiet = 0
 
         def is_quiet() -> bool:
@@ -264,7 +270,7 @@ class SyncerWorld:
 
     async def condition(self, kind: str) -> Object | None:
         """Return a condition of the VirtualCluster."""
-        body = await self.below.get(
+        body = await self.super_client.get(
             VIRTUAL_CLUSTERS, self.tenant.name, namespace=self.tenant.namespace
         )
         found = conditions.find_condition((body.get("status") or {}).get("conditions"), kind)
@@ -285,7 +291,7 @@ class SyncerWorld:
             try:
                 if engaged:
                     await eventually(lambda: self.is_engaged() or task.done(), within=30)
-                    await asyncio.sleep(1.5 * LINGER)  # what earlier tests left goes now
+                    await asyncio.sleep(1.5 * LINGER)  # objects of earlier tests are deleted now
                     await self.idle()
                 yield syncer
             finally:
@@ -294,11 +300,13 @@ class SyncerWorld:
                 await asyncio.wait_for(task, 20)
 
 
-async def names_of_others(below: Client, above: Client, tenant: Tenant) -> frozenset[str]:
+async def names_of_others(
+    super_client: Client, tenant_client: Client, tenant: Tenant
+) -> frozenset[str]:
     """Return the namespaces and nodes of earlier tests."""
     found = {
         item["metadata"]["name"]
-        for client in (below, above)
+        for client in (super_client, tenant_client)
         for resource in (NAMESPACES, NODES)
         for item in (await client.list(resource, metadata_only=True))["items"] or ()
     }
@@ -335,17 +343,17 @@ async def policed(world: SyncerWorld, policy: TenantPolicySpec) -> AsyncIterator
     }
 
     async def bind(ref: Object | None) -> None:
-        await world.below.patch(
+        await world.super_client.patch(
             VIRTUAL_CLUSTERS,
             tenant.name,
             {"spec": {"policyRef": ref}},
             namespace=tenant.namespace,
         )
 
-    await world.below.create(TENANT_POLICIES, body, validation="Strict")
+    await world.super_client.create(TENANT_POLICIES, body, validation="Strict")
     await bind({"name": name})
     try:
         yield
     finally:
         await bind(None)
-        await world.below.delete(TENANT_POLICIES, name)
+        await world.super_client.delete(TENANT_POLICIES, name)

@@ -1,7 +1,7 @@
 """A super cluster's API with our CRDs, the manager under the rights that its table grants, and a
 hand that plays kubelet: pods run when a test says so.
 
-Hazard: the plane is shared; tests use VirtualClusters of their own and delete nothing of others.
+Hazard: the plane is shared. Tests use VirtualClusters of their own and delete nothing of others.
 """
 
 import asyncio
@@ -216,7 +216,7 @@ class ManagerStage:
         raise AssertionError(f"never ready: {(await self.fresh(cluster))['status']}")
 
     async def tear_down(self, cluster: Object) -> None:
-        """Delete a VirtualCluster and work until it is gone; pods end when asked to."""
+        """Delete a VirtualCluster and work until it is gone. Pods end when asked to."""
         metadata = cluster["metadata"]
         await self.admin.delete(
             resources.VIRTUAL_CLUSTERS, metadata["name"], namespace=metadata["namespace"]

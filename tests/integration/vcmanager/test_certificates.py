@@ -37,7 +37,7 @@ async def test_roots_and_leaves_stay_the_same_over_many_looks(stage: ManagerStag
 
 
 @pytest.mark.parametrize("name", ["apiserver-ca", "admin-kubeconfig", "apiserver-kubelet-client"])
-async def test_a_leaf_that_is_lost_is_made_anew_and_nothing_else(stage: ManagerStage, name):
+async def test_a_leaf_that_is_lost_is_recreated_and_nothing_else(stage: ManagerStage, name):
     cluster = await stage.declare()
     await stage.work(cluster)
     before = await data(stage, cluster)

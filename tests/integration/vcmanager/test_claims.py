@@ -31,7 +31,7 @@ async def slice_of(stage: ManagerStage, cluster) -> ServiceRange:
 
 
 async def nobodys(stage: ManagerStage) -> IPv4Network:
-    """Return a part of the range of which nobody has any address.
+    """Return a part of the range of which no one has any address.
 
     Where the parts of tenants begin depends on their UIDs, and the server gives out any address.
     """

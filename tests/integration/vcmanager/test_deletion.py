@@ -83,7 +83,7 @@ async def hold_lease(stage: ManagerStage, holder: str) -> None:
 
 @contextlib.asynccontextmanager
 async def leased(stage: ManagerStage) -> AsyncIterator[None]:
-    """Have a syncer in the world, and nobody after that: other tests' tenants would wait for it."""
+    """Have a syncer in the world, and no one after that: other tests' tenants would wait for it."""
     await hold_lease(stage, "somebody")
     try:
         yield
@@ -148,7 +148,7 @@ async def test_it_waits_for_the_syncer_to_let_go(stage: ManagerStage):
         await finish(stage, cluster)
 
 
-async def test_it_waits_for_a_syncer_that_never_said_a_word_of_it(stage: ManagerStage):
+async def test_it_waits_for_a_syncer_that_never_reported_it(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     late = await super_namespace(stage, cluster, "late")

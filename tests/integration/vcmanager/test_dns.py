@@ -55,7 +55,7 @@ def _name(message: bytes, at: int) -> tuple[str, int]:
 
 
 def ask(port: int, name: str, kind: int = _A) -> list[DnsRecord]:
-    """Ask a name server on loopback; what comes back, record by record."""
+    """Ask a name server on loopback. What comes back, record by record."""
     query = struct.pack("!6H", 7, 0x0100, 1, 0, 0, 0) + _encoded(name) + struct.pack("!2H", kind, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
         wire.settimeout(2)

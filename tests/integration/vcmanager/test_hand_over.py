@@ -24,7 +24,7 @@ pytestmark = pytest.mark.thorough
 CLUSTERS = 6
 DOWN = "VirtualClusterManagerDown"
 BY_DESIGN = {"virtualclusters/status", "events"}
-"""Whoever works says so."""
+"""The one that works says so."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ async def pair(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[ReplicaPair
 
 
 async def has_store(stage: ManagerStage, cluster: Object) -> bool:
-    """Tell whether a tenant's etcd has been written: all Secrets are there before it."""
+    """Return whether a tenant's etcd has been written: all Secrets are there before it."""
     return "etcd" in await stage.names_of(resources.STATEFUL_SETS, cluster)
 
 

@@ -1,7 +1,7 @@
 """The metrics API of a tenant: made and taken away by the manager, and a real metrics-server in it.
 
-Nobody routes Service addresses here, so the real one is found by a name instead of its address, and
-an agent of the test's own answers for a node; both verify each other as they do in a super cluster.
+No one routes Service addresses here, so the real one is found by a name instead of its address, and
+an agent of the test's own answers for a node. Both verify each other as they do in a super cluster.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: ManagerSta
     inside = await stage.tenants.client.get(SERVICES, "metrics-server", namespace="kube-system")
     network = ip_network((await stage.fresh(cluster))["status"]["serviceCidr"])
     assert below["spec"]["clusterIP"] == inside["spec"]["clusterIP"] == str(network[11])
-    # Nobody routes that address here, and so the API server says that it is not reached.
+    # No one routes that address here, and so the API server says that it is not reached.
     await stage.work(cluster)
     assert await reason(stage, cluster) not in ("", "Ready")
     assert await ready(stage, cluster) == "True"
@@ -121,7 +121,7 @@ async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: ManagerSta
     assert await ready(stage, cluster) == "True"
 
 
-async def test_the_group_goes_while_nobody_answers_for_it(metered: ManagerStage):
+async def test_the_group_goes_while_it_has_no_endpoint(metered: ManagerStage):
     stage = metered
     cluster = await stage.declare(metrics="managed")
     await stage.bring_up(cluster)
@@ -151,7 +151,7 @@ async def test_the_group_goes_while_nobody_answers_for_it(metered: ManagerStage)
     assert await ready(stage, cluster) == "True"
 
 
-async def test_a_tenant_whose_eleventh_address_is_somebodys_is_ready_without(metered: ManagerStage):
+async def test_a_tenant_with_a_taken_eleventh_address_is_ready_without_it(metered: ManagerStage):
     stage = metered
     cluster = await stage.declare()
     await stage.bring_up(cluster)
@@ -173,7 +173,7 @@ async def test_a_tenant_whose_eleventh_address_is_somebodys_is_ready_without(met
     assert await reason(stage, cluster) != "AddressTaken"
 
 
-async def test_a_tenants_own_metrics_server_is_in_nobodys_way_until_ours_is_asked_for(
+async def test_a_tenants_own_metrics_server_stays_until_the_managed_one_is_requested(
     metered: ManagerStage,
 ):
     stage = metered
@@ -378,7 +378,7 @@ async def is_reached(real: MetricsTenant, client: Client) -> None:
     await eventually(look, until=lambda found: found.is_reached, within=90)
 
 
-async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_one_says(
+async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_one_reports(
     real: MetricsTenant,
 ):
     """Or the API server would call it unavailable, and delete no namespace."""

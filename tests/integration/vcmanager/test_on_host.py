@@ -104,7 +104,7 @@ async def test_a_control_plane_of_the_newest_minor_runs_with_our_flags(tenant: H
 
 
 async def etcd_answers(tenant: HostTenant, certificate: bytes, key: bytes, folder: Path) -> bool:
-    """Tell whether etcd lets a client certificate in."""
+    """Return whether etcd lets a client certificate in."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     context.load_verify_locations(cadata=(await tenant.pair("etcd-authority")).certificate.decode())
@@ -180,7 +180,7 @@ async def test_the_certificates_work_and_open_only_what_they_are_for(
 async def header_is_believed(
     tenant: HostTenant, certificate: bytes, key: bytes, folder: Path
 ) -> str:
-    """Return who the API takes a caller for that says in a header to be somebody else."""
+    """Return who the API takes a caller for that says in a header to be another owner."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=(await tenant.pair("root-ca")).certificate.decode())
     file = folder / "proxy.pem"
@@ -224,7 +224,7 @@ STRANGERS_MAY_NOT = (
 
 
 @pytest.mark.parametrize("tenant", ["short"], indirect=True)
-async def test_a_stranger_may_only_ask_whether_it_lives(tenant: HostTenant):
+async def test_an_unauthenticated_client_may_only_read_the_health(tenant: HostTenant):
     serving = await tenant.pair("root-ca")
     stranger = Endpoint(server=tenant.server, ca=serving.certificate)
     async with Client(stranger) as client:

@@ -129,7 +129,7 @@ async def test_services_lead_to_what_is_not_ready_until_the_tenant_is_used(stage
     assert await early() == {"etcd"}
 
 
-async def test_what_somebody_changes_or_deletes_comes_back(stage: ManagerStage):
+async def test_what_another_writer_changes_or_deletes_comes_back(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     root = stage.root(cluster)
@@ -170,7 +170,7 @@ async def test_components_start_in_order(stage: ManagerStage):
     assert await stage.names_of(resources.DEPLOYMENTS, cluster) == set()
 
 
-async def test_the_root_namespace_says_whose_it_is_and_admits_only_restricted_pods(
+async def test_the_root_namespace_reports_whose_it_is_and_admits_only_restricted_pods(
     stage: ManagerStage,
 ):
     cluster = await stage.declare()
@@ -284,7 +284,7 @@ async def test_a_name_that_is_too_long_is_named(stage: ManagerStage):
     )
 
 
-async def test_a_namespace_of_somebody_else_is_left_alone(stage: ManagerStage):
+async def test_a_namespace_of_another_owner_is_left_alone(stage: ManagerStage):
     cluster = await stage.declare()
     root = stage.root(cluster)
     await stage.admin.create(resources.NAMESPACES, {"metadata": {"name": root}})
@@ -446,7 +446,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
             await eventually(changed.is_set)
             await stage.work(cluster)
             await client.get(resource, name, namespace=namespace)
-        # An edit is no less; and rest is rest.
+        # An edit is no less. And rest is rest.
         await asyncio.sleep(0.5)
         changed.clear()
         empty = {"rules": []}
@@ -456,7 +456,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
         assert (await client.get(resources.CLUSTER_ROLES, "tenancy:syncer"))["rules"]
 
         async def rests() -> bool:
-            """Tell whether a round of work changes nothing; what was put back is told late."""
+            """Return whether a round of work changes nothing. What was put back is told late."""
             changed.clear()
             await stage.work(cluster)
             await asyncio.sleep(0.5)

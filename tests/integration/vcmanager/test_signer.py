@@ -53,7 +53,7 @@ class AgentCredential:
         return Client(Endpoint(server=plane.server, ca=plane.ca, token=made["status"]["token"]))
 
     async def submit(self, client: Client, address: str = IP) -> str:
-        """Ask for a certificate; return the request's name."""
+        """Ask for a certificate. Return the request's name."""
         key = ec.generate_private_key(ec.SECP256R1())
         request = (
             x509.CertificateSigningRequestBuilder()
@@ -82,7 +82,7 @@ class AgentCredential:
         return await self.judged(await self.submit(client, address))
 
     async def judged(self, name: str) -> Object:
-        """Have the manager judge a request; return what became of it."""
+        """Have the manager judge a request. Return what became of it."""
         await csr_signer.reconcile_csr(
             self.stage.means, ReconcileKey("CertificateSigningRequest", "", name)
         )

@@ -25,7 +25,7 @@ from kubeio.config import secret_kubeconfig
 from tenancy import agent_permissions, resources, wellknown
 from tenancy.super_clusters import AccessMode
 from tests.integration.vcmanager.conftest import NAMESPACE
-from tests.integration.vcmanager.test_targets import TwoClusterStage, second, yard  # noqa: F401 - fixtures
+from tests.integration.vcmanager.test_targets import TwoClusterStage, second, two_clusters  # noqa: F401 - fixtures
 from tests.support import grants, tls_sockets
 from tests.support.eventually import eventually
 from tests.support.own_address import OWN, needs_address
@@ -55,32 +55,34 @@ NODE = "logging"
 class JoinedTarget:
     """A joined target, and what vc-manager made for it."""
 
-    yard: TwoClusterStage
+    two_clusters: TwoClusterStage
     plan: TargetObjects
 
     @property
     def title(self) -> str:
-        return f"{ACCOUNT}-{self.yard.name}"
+        return f"{ACCOUNT}-{self.two_clusters.name}"
 
     async def said(self) -> tuple[str, str, str]:
         """Look once, at the agent's rights as well, and return what AgentReady says."""
-        self.yard.targets.agent_checks.clear()
-        return (await self.yard.judged())["AgentReady"]
+        self.two_clusters.targets.agent_checks.clear()
+        return (await self.two_clusters.judged())["AgentReady"]
 
     async def made(self) -> None:
-        """Have the agent made; RBAC takes a moment to count."""
+        """Have the agent made. RBAC takes a moment to count."""
         await eventually(self.said, until=lambda found: found[1] == "NotRunning")
 
     async def said_anew(self) -> tuple[str, str, str]:
         """Look once, without the token that there is."""
         with suppress(errors.NotFound):
-            await self.yard.stage.admin.delete(resources.SECRETS, self.title, namespace=NAMESPACE)
+            await self.two_clusters.stage.admin.delete(
+                resources.SECRETS, self.title, namespace=NAMESPACE
+            )
         return await self.said()
 
     async def secret(self) -> dict[str, bytes] | None:
-        """Return the files that pods of the agent made now have of its Secret; None without one."""
+        """Return the files that pods of the agent made now have of its Secret. None without one."""
         try:
-            found = await self.yard.stage.admin.get(
+            found = await self.two_clusters.stage.admin.get(
                 resources.SECRETS, self.title, namespace=NAMESPACE
             )
         except errors.NotFound:
@@ -92,7 +94,7 @@ class JoinedTarget:
         return {paths[key]: base64.b64decode(value) for key, value in found["data"].items()}
 
     async def deployment(self) -> Object:
-        return await self.yard.stage.admin.get(
+        return await self.two_clusters.stage.admin.get(
             resources.DEPLOYMENTS, self.title, namespace=NAMESPACE
         )
 
@@ -105,7 +107,10 @@ class JoinedTarget:
 
     async def runs(self) -> None:
         """Play kubelet for the agent's pods at home."""
-        admin, uid = self.yard.stage.admin, (await self.yard.fresh())["metadata"]["uid"]
+        admin, uid = (
+            self.two_clusters.stage.admin,
+            (await self.two_clusters.fresh())["metadata"]["uid"],
+        )
         selector = f"{wellknown.SUPER_CLUSTER}={uid}"
         pods = await eventually(
             lambda: admin.list(resources.PODS, namespace=NAMESPACE, label_selector=selector),
@@ -127,42 +132,44 @@ class JoinedTarget:
         """Join again in a mode, with who vouches for kubelets."""
         await self.joined(TargetObjects(self.plan.home_identity, mode))
         more = {secret_kubeconfig.KUBELET_AUTHORITIES_KEY: vouching} if mode == "agent" else {}
-        await self.yard.secret(**more)
+        await self.two_clusters.secret(**more)
         await self.declared(mode)
 
     async def joined(self, plan: TargetObjects) -> None:
         for resource, body in plan.build_objects():
-            await self.yard.there.apply(resource, body, field_manager="test")
+            await self.two_clusters.there.apply(resource, body, field_manager="test")
 
     async def declared(self, mode: AccessMode) -> None:
         wanted = {"spec": {"mode": mode}}
-        await self.yard.stage.admin.patch(resources.SUPER_CLUSTERS, self.yard.name, wanted)
+        await self.two_clusters.stage.admin.patch(
+            resources.SUPER_CLUSTERS, self.two_clusters.name, wanted
+        )
 
 
 @pytest.fixture
-async def scene(yard: TwoClusterStage) -> JoinedTarget:  # noqa: F811 - the fixture
+async def scene(two_clusters: TwoClusterStage) -> JoinedTarget:  # noqa: F811 - the fixture
     """Join: what `kubectl vc target join` makes there, and its token here."""
-    stage = yard.stage
+    stage = two_clusters.stage
     means = replace(stage.means, agent_pods=AgentPodSettings(image="registry.example/vn-agent:1"))
-    yard.stage = replace(stage, means=means)
+    two_clusters.stage = replace(stage, means=means)
     home = await stage.admin.get(resources.NAMESPACES, "kube-system")
     plan = TargetObjects(home["metadata"]["uid"])
     for resource, body in plan.build_objects():
-        await yard.there.apply(resource, body, field_manager="test")
-    answer = await yard.there.create(
+        await two_clusters.there.apply(resource, body, field_manager="test")
+    answer = await two_clusters.there.create(
         resources.SERVICE_ACCOUNTS,
         {"spec": {"expirationSeconds": 3600}},
         namespace=plan.namespace,
         name=wellknown.SYNCER,
         subresource="token",
     )
-    yard.token = answer["status"]["token"]
+    two_clusters.token = answer["status"]["token"]
     account = {"metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}
     with suppress(errors.AlreadyExists):
         await stage.admin.create(resources.SERVICE_ACCOUNTS, account)
-    await yard.secret()
-    await yard.declare()
-    return JoinedTarget(yard=yard, plan=plan)
+    await two_clusters.secret()
+    await two_clusters.declare()
+    return JoinedTarget(two_clusters=two_clusters, plan=plan)
 
 
 async def test_an_agent_is_made_with_a_token_of_its_own_and_goes_with_its_cluster(
@@ -171,16 +178,16 @@ async def test_an_agent_is_made_with_a_token_of_its_own_and_goes_with_its_cluste
     await scene.made()
     await scene.runs()
     await eventually(scene.said, until=lambda found: found[:2] == ("True", "Serves"))
-    assert (await scene.yard.judged())["Ready"][0] == "True"
+    assert (await scene.two_clusters.judged())["Ready"][0] == "True"
     secret = await scene.secret()
     assert secret is not None
-    assert secret["ca.crt"] == scene.yard.second.ca
-    assert secret["token"].decode() != scene.yard.token
-    mark = scene.yard.stage.plane.audit_mark()
+    assert secret["ca.crt"] == scene.two_clusters.second.ca
+    assert secret["token"].decode() != scene.two_clusters.token
+    mark = scene.two_clusters.stage.plane.audit_mark()
     for _ in range(3):
         await scene.said()
     assert _writes(scene, mark) == []
-    await scene.yard.stage.admin.delete(resources.SUPER_CLUSTERS, scene.yard.name)
+    await scene.two_clusters.stage.admin.delete(resources.SUPER_CLUSTERS, scene.two_clusters.name)
     # The garbage collector looks for new kinds every half minute.
     await eventually(scene.secret, until=lambda found: found is None, within=90)
     await eventually(scene.has_deployment, until=lambda found: not found)
@@ -190,23 +197,23 @@ def _writes(scene: JoinedTarget, since: Any) -> list[tuple[str, str]]:
     """Return what the manager wrote in the components' namespace."""
     return [
         (event["verb"], event["requestURI"])
-        for event in scene.yard.stage.plane.audit_events(since)
+        for event in scene.two_clusters.stage.plane.audit_events(since)
         if event["user"].get("username") == "vc-manager"
         and event["verb"] in ("create", "patch", "update", "delete")
         and scene.title in event["requestURI"]
     ]
 
 
-async def test_a_target_that_was_joined_before_says_what_to_do(scene: JoinedTarget):
+async def test_a_target_that_was_joined_before_reports_the_remedy(scene: JoinedTarget):
     """And the agent is there all the same, to tell tenants."""
-    there, plan = scene.yard.there, scene.plan
+    there, plan = scene.two_clusters.there, scene.plan
     await there.delete(resources.ROLE_BINDINGS, "vn-agent-tokens", namespace=plan.namespace)
     status, _, message = await eventually(
         scene.said_anew, until=lambda found: found[1:2] == ("MissingRights",)
     )
     assert status == "False"
-    assert f"kubectl vc target join {scene.yard.name}" in message
-    assert (await scene.yard.judged())["Ready"][0] == "True", "pods run there without logs"
+    assert f"kubectl vc target join {scene.two_clusters.name}" in message
+    assert (await scene.two_clusters.judged())["Ready"][0] == "True", "pods run there without logs"
     assert await scene.secret() is None
     assert (await scene.deployment())["spec"]["replicas"] == 1
     await there.delete(resources.SERVICE_ACCOUNTS, "vn-agent", namespace=plan.namespace)
@@ -228,7 +235,7 @@ async def test_what_the_agents_account_lacks_is_named(scene: JoinedTarget):
         and body["metadata"]["name"] == scene.plan.agent_role_name
     ]
     fewer = [rule for rule in role["rules"] if "pods/exec" not in rule["resources"]]
-    there = scene.yard.there
+    there = scene.two_clusters.there
     await scene.made()
     await there.patch(resources.CLUSTER_ROLES, scene.plan.agent_role_name, {"rules": fewer})
 
@@ -251,7 +258,9 @@ async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: JoinedTar
     await scene.made()
     secret = await scene.secret()
     assert secret is not None
-    assert secret["kubelet-ca.crt"] == scene.yard.second.ca, "who vouches for the API server"
+    assert secret["kubelet-ca.crt"] == scene.two_clusters.second.ca, (
+        "who vouches for the API server"
+    )
     assert (await scene.deployment())["spec"]["template"] != before["spec"]["template"]
 
     async def running() -> str:
@@ -271,7 +280,9 @@ async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: JoinedTar
 async def test_a_secret_that_goes_takes_the_agents_credential_along(scene: JoinedTarget):
     await scene.made()
     assert await scene.secret() is not None
-    await scene.yard.stage.admin.delete(resources.SECRETS, scene.yard.name, namespace=NAMESPACE)
+    await scene.two_clusters.stage.admin.delete(
+        resources.SECRETS, scene.two_clusters.name, namespace=NAMESPACE
+    )
     assert (await scene.said())[:2] == ("False", "NoCredential")
     assert await scene.secret() is None
 
@@ -342,7 +353,7 @@ async def furnish(there: Client, kubelet: FakeKubelet, registration: str) -> Non
 
 async def home_token(scene: JoinedTarget) -> bytes:
     """Give the agents' account at home what the chart does, and return a token of it."""
-    admin = scene.yard.stage.admin
+    admin = scene.two_clusters.stage.admin
     account = grants.build_account(ACCOUNT, NAMESPACE)
     for namespace in ("", NAMESPACE):
         rows = [row for row in TARGET_HOME_RBAC_RULES if row.namespaced is bool(namespace)]
@@ -368,8 +379,8 @@ async def home_token(scene: JoinedTarget) -> bytes:
 async def agent(
     scene: JoinedTarget, folder: Path, serving: trustme.CA, callers: Any, kubelet: FakeKubelet
 ):
-    """Run the agent as the Deployment says, with files where its volumes are; gives its ports."""
-    plane = scene.yard.stage.plane
+    """Run the agent as the Deployment says, with files where its volumes are. Gives its ports."""
+    plane = scene.two_clusters.stage.plane
     container = (await scene.deployment())["spec"]["template"]["spec"]["containers"][0]
     given = {each["name"]: each["value"] for each in container["env"] if "value" in each}
     pair = serving.issue_cert("127.0.0.1")
@@ -418,15 +429,15 @@ async def agent(
 async def test_logs_and_exec_reach_the_kubelet_of_the_target(
     scene: JoinedTarget, tmp_path: Path, mode: AccessMode
 ):
-    """With the token that vc-manager made, through RBAC as `join` made it; and nobody else's."""
+    """With the token that vc-manager made, through RBAC as `join` made it. And no one else's."""
     serving, callers, vouching = trustme.CA(), certificates.make_authority(), trustme.CA()
     await scene.goes(mode, vouching.cert_pem.bytes())
     await scene.made()
-    registration = (await scene.yard.fresh())["metadata"]["uid"]
+    registration = (await scene.two_clusters.fresh())["metadata"]["uid"]
     kubelet = FakeKubelet(host=OWN) if mode == "agent" else FakeKubelet()
     # What the other API server makes of a kubelet's certificate is its own matter.
     with kubelet.running(vouching if mode == "agent" else trustme.CA()):
-        await furnish(scene.yard.there, kubelet, registration)
+        await furnish(scene.two_clusters.there, kubelet, registration)
         async with agent(scene, tmp_path, serving, callers, kubelet) as (port, health):
             context = tls_sockets.client_context(serving)
             certificates.present(context, tmp_path, callers, VALID)

@@ -62,7 +62,7 @@ async def test_labels_and_taints_that_nodes_have_are_taken(stage: ManagerStage):
         {"key": "a", "operator": "Exists", "values": ["b"]},
     ],
 )
-async def test_a_selector_that_says_nothing_is_refused(stage: ManagerStage, expression):
+async def test_an_empty_selector_is_refused(stage: ManagerStage, expression):
     selector = {"matchExpressions": [expression]}
     body = {
         "apiVersion": resources.VIRTUAL_CLUSTERS.api_version,

@@ -37,7 +37,9 @@ def of(cluster) -> ReconcileKey:
     )
 
 
-async def test_a_virtual_cluster_wakes_itself_and_keeps_our_finalizer(stage: ManagerStage, woken):
+async def test_a_virtual_cluster_enqueues_itself_and_keeps_our_finalizer(
+    stage: ManagerStage, woken
+):
     cluster = await stage.declare(clusterVersionName="nope")
     await eventually(lambda: of(cluster) in woken)
     woken.clear()
@@ -63,7 +65,7 @@ async def test_a_virtual_cluster_wakes_itself_and_keeps_our_finalizer(stage: Man
     assert "kopf" not in (found.get("status") or {})
 
 
-async def test_a_cluster_version_wakes_itself(stage: ManagerStage, woken):
+async def test_a_cluster_version_enqueues_itself(stage: ManagerStage, woken):
     name = fresh_name("v")
     await stage.admin.create(resources.CLUSTER_VERSIONS, cluster_version(name))
     await eventually(lambda: ReconcileKey("ClusterVersion", "", name) in woken)
@@ -75,7 +77,7 @@ async def test_a_cluster_version_wakes_itself(stage: ManagerStage, woken):
     ids=lambda resource: resource.plural,
 )
 @pytest.mark.parametrize("label", [wellknown.CONTROLLED, wellknown.VC_NAME, wellknown.VC_NAMESPACE])
-async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(
+async def test_what_is_in_a_root_namespace_enqueues_its_virtual_cluster(
     stage: ManagerStage, woken, resource: Resource, label: str
 ):
     tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
@@ -92,7 +94,7 @@ async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(
     await stage.admin.delete(resource, tenant.name, namespace="default")
 
 
-async def test_a_root_namespace_and_what_agents_trust_wake_theirs(stage: ManagerStage, woken):
+async def test_a_root_namespace_and_what_agents_trust_enqueue_theirs(stage: ManagerStage, woken):
     tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
     root = {"metadata": {"name": tenant.name, "labels": ownership.build_owner_labels(tenant, "")}}
     await stage.admin.create(resources.NAMESPACES, root)
@@ -111,8 +113,8 @@ async def test_a_root_namespace_and_what_agents_trust_wake_theirs(stage: Manager
     await eventually(lambda: keys.AGENT_TRUST_KEY in woken)
 
 
-async def test_an_address_wakes_when_its_node_has_it_no_more(stage: ManagerStage, woken):
-    """By a change and by an end; all else that nodes say wakes nobody."""
+async def test_an_address_wakes_when_its_node_no_longer_has_it(stage: ManagerStage, woken):
+    """By a change and by an end. All else that nodes say wakes no one."""
     name = fresh_name()
     await stage.admin.create(resources.NODES, {"metadata": {"name": name}})
 
@@ -132,7 +134,7 @@ async def test_an_address_wakes_when_its_node_has_it_no_more(stage: ManagerStage
     await eventually(lambda: addresses() == ["192.0.2.7", "192.0.2.8"])
 
 
-async def test_what_is_a_tenants_own_wakes_nobody(stage: ManagerStage, woken):
+async def test_what_is_a_tenants_own_enqueues_nothing(stage: ManagerStage, woken):
     tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
     body = {
         "metadata": {"name": tenant.name, "labels": ownership.build_owner_labels(tenant, "default")}
@@ -153,7 +155,9 @@ async def test_kopf_leaves_no_task_and_no_connection_behind(stage: ManagerStage)
     await eventually(lambda: not asyncio.all_tasks() - before)
 
 
-async def test_a_super_cluster_wakes_itself_and_its_status_wakes_nobody(stage: ManagerStage, woken):
+async def test_a_super_cluster_enqueues_itself_and_its_status_enqueues_nothing(
+    stage: ManagerStage, woken
+):
     name = fresh_name("c")
     key = ReconcileKey("SuperCluster", "", name)
     body = {

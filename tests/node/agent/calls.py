@@ -65,7 +65,7 @@ def echo(name: str) -> dict[str, Any]:
 
 
 def log_options(user: KubectlRunner, pod: str) -> list[str]:
-    """Look at each option of logs of a talker that has started twice; return its whole log."""
+    """Look at each option of logs of a talker that has started twice. Return its whole log."""
 
     def logs(*options: str) -> list[str]:
         return user.run("logs", pod, "-c", "main", *options).splitlines()
@@ -114,7 +114,7 @@ def terminal(user: KubectlRunner, pod: str) -> None:
 
 
 def copies_of_a_gibibyte(user: KubectlRunner, pod: str, folder: Path) -> None:
-    """Copy a file there and back; compare the checksums of the source, there, and of the copy."""
+    """Copy a file there and back. Compare the checksums of the source, there, and of the copy."""
     source, back = folder / "source", folder / "back"
     digest = _written(source)
     try:
@@ -131,7 +131,7 @@ def copies_of_a_gibibyte(user: KubectlRunner, pod: str, folder: Path) -> None:
 
 
 def _written(path: Path) -> str:
-    """Fill a file with what nobody can compress; return its SHA-256."""
+    """Fill a file with what no one can compress. Return its SHA-256."""
     found = hashlib.sha256()
     with path.open("wb") as file:
         for _ in range(COPIED_BYTES // PIECE_BYTES):
@@ -142,14 +142,14 @@ def _written(path: Path) -> str:
 
 
 def fifty_connections(user: KubectlRunner, pod: str) -> None:
-    """Have all open to an echo before the first sends; each gets back what it sent itself."""
+    """Have all open to an echo before the first sends. Each gets back what it sent itself."""
     sent = [os.urandom(SENT_BYTES) for _ in range(CONNECTIONS)]
     with forwarded(user, pod, 8080) as port:
         assert asyncio.run(_exchanged(port, sent)) == sent
 
 
 async def _exchanged(port: int, sent: list[bytes]) -> list[bytes]:
-    """Send each content over a connection of its own, all at once; return what came back."""
+    """Send each content over a connection of its own, all at once. Return what came back."""
     together = asyncio.Barrier(len(sent))
     async with asyncio.timeout(60):
         return await asyncio.gather(*(_exchange(port, content, together) for content in sent))

@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[ClusterHandle]:
-    """The super cluster, of two nodes; one that is up already is used and left."""
+    """The super cluster, of two nodes. One that is up already is used and left."""
     cluster = ClusterHandle(os.environ.get("SUPER_CLUSTER", "test"), nodes=2)
     was_up = cluster.is_up()
     cluster.up(StepPrinter())
@@ -91,7 +91,7 @@ def take_leg(rig: AgentRig, leg: tuple[str, str], monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(scope="package")
 def pods(rig: AgentRig) -> dict[str, dict[str, Any]]:
-    """Pods of the first tenant that the tests share, by name; all run."""
+    """Pods of the first tenant that the tests share, by name. All run."""
     talker = calls.talker("talker")
     tool = node_objects.pod("tool", SLEEPER)
     listener = node_objects.pod(

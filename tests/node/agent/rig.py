@@ -81,7 +81,7 @@ class AgentRig:
         return until(look, f"{name} is {phase}")
 
     def wait_for_restart(self, tenant: AgentTenant, name: str) -> dict[str, Any]:
-        """Wait until a super pod's container `main` runs for the second time; return the pod."""
+        """Wait until a super pod's container `main` runs for the second time. Return the pod."""
 
         def look() -> dict[str, Any] | None:
             pod = self.wait(tenant, name)
@@ -91,7 +91,7 @@ class AgentRig:
         return until(look, f"{name} has restarted")
 
     def curl(self, path: str, *options: str, tenant: AgentTenant | None = None) -> tuple[int, str]:
-        """Ask the agent directly, as a tenant; returns status (0: no answer) and body."""
+        """Ask the agent directly, as a tenant. Returns status (0: no answer) and body."""
         identity = (tenant or self.tenant).identity
         done = subprocess.run(
             ["curl", "--silent", "--max-time", "20", "--path-as-is", "--http1.1"]
@@ -132,7 +132,7 @@ class AgentRig:
         return until(lambda: told()[known:], "the agent tells its tasks")[0]
 
     def _logged(self) -> list[dict[str, Any]]:
-        """Return the lines of its log; the last one may be half written."""
+        """Return the lines of its log. The last one may be half written."""
         lines = self.agent.log.read_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 

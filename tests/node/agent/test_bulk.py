@@ -53,7 +53,7 @@ def test_a_gibibyte_is_copied_both_ways(user, leg, pods, tmp_path):
 def test_who_reads_late_gets_all_of_it(rig, user, leg, pods):
     """REL-87: what is under way when the command ends arrives, within the deadline of such streams.
 
-    kubectl pings every five seconds; who closes a socket under that loses what it still holds. The
+    kubectl pings every five seconds. Who closes a socket under that loses what it still holds. The
     pings come as far as the agent where the API server relays WebSockets as they are.
     """
     known = len(rig.audit())

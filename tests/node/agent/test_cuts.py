@@ -23,7 +23,7 @@ from vnagent.client.upstream_server import WARM_SECONDS
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
 CUTS = int(os.environ.get("CUTS", "200"))
-"""In all, half of them on each leg; by what 600 took, 5,000 would take some four minutes."""
+"""In all, half of them on each leg. By what 600 took, 5,000 would take some four minutes."""
 AT_ONCE, MOST_SECONDS = 16, 1.0
 LEFT_SECONDS = 120
 SEED, MARK = 20261125, "cut-number-"
@@ -34,7 +34,7 @@ GONE_AT_ONCE = struct.pack("ii", 1, 0)
 
 
 class CuttingCaller:
-    """Begins commands at a tenant's API server and leaves, by chance; no kubectl, as it is slow."""
+    """Begins commands at a tenant's API server and leaves, by chance. No kubectl, as it is slow."""
 
     def __init__(self, to: Configuration) -> None:
         place = urlsplit(to.host)

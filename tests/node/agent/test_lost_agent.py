@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.node.agent import far
+from tests.node.agent import target_agent
 from tests.node.agent.rig import SLEEPER
 from tests.support import node_objects
 from tests.support.kubectl import until
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.node
 def test_only_the_pods_of_its_node_are_out_of_reach(rig, pods):
     """REL-93: the tenant's API server names the address that does not answer."""
     user = rig.tenant.kubectl
-    with far.beside(rig) as there:
+    with target_agent.beside(rig) as there:
         there.place(there.tenant, node_objects.pod("alone", "echo here I am; " + SLEEPER))
         there.wait(there.tenant, "alone")
         until(lambda: user.run("logs", "alone") == "here I am\n", "its log is to be had")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.node
 
 
 def test_the_others_pods_are_not_there(rig, pods):
-    """Equal names, two tenants: each reaches its own; the other's super namespace is nobody's."""
+    """Equal names, two tenants: each reaches its own, and no super namespace of the other."""
     rig.place(rig.other, node_objects.pod("tool", "echo I belong to the other; " + SLEEPER))
     rig.wait(rig.other, "tool")
     status, body = rig.curl("/containerLogs/default/tool/main", tenant=rig.other)
@@ -105,7 +105,7 @@ def test_a_missing_pod_is_looked_for_on_the_node(rig):
 
 
 def test_what_a_policy_switches_off_is_refused_and_ends(rig, pods):
-    """kubectl shows the sentence; what runs is cut; the other tenant is not touched."""
+    """kubectl shows the sentence. What runs is cut. The other tenant is not touched."""
     with rig.tenant.kubectl.running("exec", "-i", "tool", "--", "cat") as running:
         running.stdin.write("hello\n")
         assert running.stdout.readline() == "hello\n"
@@ -130,7 +130,7 @@ def test_what_a_policy_switches_off_is_refused_and_ends(rig, pods):
 # Who calls.
 
 
-def test_nobody_without_our_certificate(rig, pods, tmp_path):
+def test_no_client_without_our_certificate(rig, pods, tmp_path):
     """SEC-01, SEC-02: no certificate, one of another authority, one without our URI."""
     address = f"https://127.0.0.1:{rig.port}/containerLogs/default/tool/main"
     authority = ["--cacert", str(rig.folder / "serving-ca.crt")]
@@ -162,8 +162,8 @@ def _status(address: str, *options: str) -> int:
     return int(done.stdout[-3:])
 
 
-def test_health_says_nothing_of_anybody(rig):
-    """The health route answers tenants; the plain port shows no tenant and no pod."""
+def test_health_names_no_tenant(rig):
+    """The health route answers tenants. The plain port shows no tenant and no pod."""
     assert rig.curl("/healthz") == (200, "ok\n")
     url = f"http://127.0.0.1:{rig.health_port}/metrics"
     text = urllib.request.urlopen(url, timeout=5).read().decode()

@@ -73,7 +73,7 @@ def test_nothing_of_the_super_cluster_or_the_neighbour(rig, busy, path):
 
 
 def test_the_summary_is_the_kubelets(rig, busy):
-    """V-05, X-26: figures of a pod under its own UID; the node is the tenant's pods together."""
+    """V-05, X-26: figures of a pod under its own UID. The node is the tenant's pods together."""
     found: dict = {}
 
     def has_worked() -> bool:
@@ -96,7 +96,7 @@ def test_the_summary_is_the_kubelets(rig, busy):
 
 
 def test_the_metrics_are_what_a_metrics_server_reads(rig, busy):
-    """V-05, V-08: the families that it takes, with times; the node's counter does not fall."""
+    """V-05, V-08: the families that it takes, with times. The node's counter does not fall."""
     got = ask(rig.tenant, "/metrics/resource")
     lines = [line for line in got.splitlines() if not line.startswith("#")]
     named = 'container="main",namespace="default",pod="busy"'

@@ -43,7 +43,7 @@ def kubelet(cluster: ClusterHandle) -> Iterator[str]:
 
 
 def lives(rig: AgentRig, *names: str) -> dict[str, list[tuple[str, int]]]:
-    """Return which containers of pods run, and how often each was started anew."""
+    """Return which containers of pods run, and how often each was started again."""
     space = ("-n", rig.tenant.super_namespace())
     return {
         pod["metadata"]["uid"]: [
@@ -142,7 +142,7 @@ def rotation(rig: AgentRig, pods: Any, cluster: ClusterHandle, kubelet: str) -> 
         cluster.stop(kubelet)
         path.write_text(configuration)
         cluster.start(kubelet)
-        # The node goes on being Ready for a while; a kubelet has no pods before it has seen them.
+        # The node goes on being Ready for a while. A kubelet has no pods before it has seen them.
         until(
             lambda: rig.tenant.kubectl.call("exec", "tool", "--", "true").code == 0,
             "the kubelet serves again",

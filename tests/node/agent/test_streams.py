@@ -55,7 +55,7 @@ def test_logs_of_several_containers_and_pods(user, pods):
 
 
 def test_logs_past_a_backend_that_is_not_verified(user, pods):
-    """X-26: the option is for the tenant's API server alone; the agent asks for as much as ever."""
+    """X-26: the option is for the tenant's API server alone. The agent asks for as much as ever."""
     asked = ("logs", "talker", "-c", "side", "--insecure-skip-tls-verify-backend")
     assert user.run(*asked) == "beside\n"
 
@@ -83,7 +83,7 @@ def test_logs_of_all_pods_of_a_controller(rig, user, pods):
 
 
 def test_logs_are_followed_up_to_a_number_at_once(rig, user, pods):
-    """X-26: `--max-log-requests` is kubectl's; as many streams are open here as it lets be."""
+    """X-26: `--max-log-requests` is kubectl's. As many streams are open here as it lets be."""
     asked = ("logs", "-f", "-l", "speaks=yes", "--all-containers", "--max-log-requests")
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
     done = user.call(*asked, "2")
@@ -114,8 +114,8 @@ def test_a_log_begins_at_one_time(rig, user, pods):
     assert (status, "Use one of them" in body) == (400, True)
 
 
-def test_what_is_not_there_is_told_in_words_that_people_know(rig, user, pods):
-    """V-07: no such container, no such pod; the agent itself tells less of the first."""
+def test_what_is_not_there_is_reported_in_words_that_people_know(rig, user, pods):
+    """V-07: no such container, no such pod. The agent itself tells less of the first."""
     for verb, more in (("logs", ()), ("attach", ()), ("exec", ("--", "true"))):
         done = user.call(verb, "tool", "-c", "nothing", *more)
         assert done.code == 1
@@ -160,7 +160,7 @@ def test_following_ends_when_the_container_does(rig):
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_each_minor_of_kubectl_is_what_it_says_and_works(rig, pods, minor):
+def test_each_minor_of_kubectl_is_what_it_claims_and_works(rig, pods, minor):
     """The part of the matrix for which there is always time."""
     user = rig.tenant.kubectl.of_minor(minor)
     said = json.loads(user.run("version", "--client", "-o", "json"))["clientVersion"]["gitVersion"]
@@ -205,7 +205,7 @@ def test_arguments_arrive_as_they_were_written(user, pods, leg):
     assert done.out.split("\n")[:-1] == words
 
 
-def test_exec_of_nothing_says_why(user, pods, leg):
+def test_exec_of_nothing_reports_why(user, pods, leg):
     """The runtime's own words reach the user."""
     done = user.call("exec", "tool", "--", "/no/such/program")
     assert done.code != 0
@@ -220,7 +220,7 @@ def test_attach_talks_to_the_main_process(user, pods, leg):
 
 
 def test_attach_has_a_terminal(rig, user):
-    """V-05, X-26: the main process's terminal has the size of whoever is attached, and each later
+    """V-05, X-26: the main process's terminal has the size of the attached one, and each later
     one."""
     looks = "for rows in 33 44; do until stty size | grep -w $rows; do sleep 0.1; done; done"
     name = f"screen-{next(_numbers)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.agent import calls, far
+from tests.node.agent import calls, target_agent
 from tests.node.agent.conftest import LARGE, LEGS, take_leg
 from tests.node.agent.rig import SLEEPER, AgentRig
 from tests.node.minors import EACH
@@ -24,7 +24,7 @@ READER = "while read line; do echo got $line; done; sleep 600"
 @pytest.fixture(scope="module")
 def there(rig: AgentRig) -> Iterator[AgentRig]:
     """The agent of the second node, and pods on it."""
-    with far.beside(rig) as found:
+    with target_agent.beside(rig) as found:
         reader = node_objects.pod("far-reader", READER)
         reader["spec"]["containers"][0]["stdin"] = True
         listener = node_objects.pod(
@@ -63,7 +63,7 @@ def test_the_kubelet_is_not_trusted_and_an_admin_can_see_it(there):
 
     def told() -> list[str]:
         found = there.super_kubectl.items("events", "-n", SPACE)
-        return [e["reason"] for e in found if e["involvedObject"]["name"] == far.POD]
+        return [e["reason"] for e in found if e["involvedObject"]["name"] == target_agent.POD]
 
     until(lambda: set(told()) == {"UpstreamApiServer"}, "the Event")
     assert len(told()) <= len(changes) // 2, "once by each agent"
@@ -80,7 +80,7 @@ def test_every_option_of_logs_arrives(there, user):
     assert there.tenant.super_namespace() not in body
 
 
-def test_a_log_that_is_not_there_says_so_without_names_from_below(there, user):
+def test_a_log_that_is_not_there_reports_it_without_names_of_the_super_cluster(there, user):
     """In the words of the super API server, less what is no matter of the tenant's."""
     done = user.call("logs", "far-tool", "--previous")
     assert done.code != 0
@@ -166,7 +166,7 @@ def test_the_gate_is_the_same(there):
 
 
 def test_lists_are_the_tenants_and_figures_are_not_to_be_had(there):
-    """Lists come of the API server's; figures would need `nodes/proxy`, and say so."""
+    """Lists come of the API server's. Figures would need `nodes/proxy`, and say so."""
     for path in ("/pods", "/runningpods/"):
         status, body = there.curl(path)
         assert status == 200

@@ -11,7 +11,7 @@ from tools.testbed.cluster.handle import REPOSITORY
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
 
 
-def test_a_machine_that_vanishes_in_mid_stream_is_told_from_one_whose_reader_pauses() -> None:
+def test_a_vanished_machine_is_distinguished_from_a_reader_that_pauses() -> None:
     """REL-86: the kernel alone would send again for a quarter of an hour what is not acknowledged.
 
     A reader that has paused for longer than that is let be, until its machine is gone as well.

@@ -35,7 +35,7 @@ def straight_from_the_agent(rig: AgentRig, protocol: str) -> CommandOutput:
     return websockets.run(to, "/exec/default/tool/main", options, "hello\n", protocol)
 
 
-def test_each_leg_is_what_it_says(rig, user, leg, pods):
+def test_each_leg_is_what_it_claims(rig, user, leg, pods):
     """REL-94: what the API server speaks to the agent, by the agent's own record, for each call."""
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
     known = len(rig.audit())

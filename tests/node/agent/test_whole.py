@@ -40,7 +40,7 @@ def tenant(
     return found
 
 
-def test_the_node_says_which_way_its_calls_go_and_why(tenant: TenantAdmin):
+def test_the_node_reports_which_way_its_calls_go_and_why(tenant: TenantAdmin):
     """X-26: by the agent's own Event, which the syncer carries up, once it has been asked."""
     assert tenant.kubectl.run("logs", POD) == "ready 2\n"
     assert tenant.kubectl.run("logs", "on-node-1") == "ready 1\n"

@@ -1,6 +1,6 @@
 """Run in a network namespace of its own: a machine that two connections lead to vanishes.
 
-One connection is written to all the time and read; the other's reader has paused, so that its
+One connection is written to all the time and read. The other's reader has paused, so that its
 window is full. Prints as JSON what each is said to be: while the machine is there, and after it has
 gone.
 """

@@ -1,5 +1,5 @@
 """What must hold of the node agent whatever it is sent, tried at any length.
 
-`python -m tests.properties.agent targets` prints what was tried, and ends with 0 when it held;
+`python -m tests.properties.agent targets` prints what was tried, and ends with 0 when it held.
 `make properties` tries a little of each.
 """

@@ -49,13 +49,13 @@ class ShownCertificate:
 
     kind: str
     pem: bytes = b""
-    """Key, certificate and chain; empty: none is shown."""
+    """Key, certificate and chain. Empty: none is shown."""
     identity: tuple[str, str] | None = None
-    """UID and key of the tenant, None when nobody must be let in."""
+    """UID and key of the tenant, None when no one must be let in."""
 
 
 class CertificateMaker:
-    """Makes certificates by chance; `ours` is the authority that the agent trusts."""
+    """Makes certificates by chance. `ours` is the authority that the agent trusts."""
 
     def __init__(self, chance: random.Random, ours: SigningAuthority) -> None:
         self._chance = chance
@@ -104,7 +104,7 @@ class CertificateMaker:
         return ShownCertificate("valid", _pem(self._ours, leaf), (vc_uid, key))
 
     def invalid(self) -> ShownCertificate:
-        """Return one that nobody must be let in with."""
+        """Return one that no one must be let in with."""
         kind = self._chance.choice(list(self._invalid))
         made = self._invalid[kind]()
         return ShownCertificate(kind, made if isinstance(made, bytes) else b"".join(made))
@@ -202,7 +202,7 @@ def _key_pem(key: certificates.PrivateKey) -> bytes:
 
 
 async def run(count: int, seed: int) -> str:
-    """Try `count` certificates; return a sentence, or fail with the one that did not hold."""
+    """Try `count` certificates. Return a sentence, or fail with the one that did not hold."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     met: list[audit.RequestAudit] = []
     seen: Counter[tuple[str, str]] = Counter()

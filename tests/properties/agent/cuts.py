@@ -39,14 +39,14 @@ def sockets() -> int:
 
 
 class CuttingKubelet:
-    """A kubelet that cuts by chance as well; its threads share the dice."""
+    """A kubelet that cuts by chance as well. Its threads share the dice."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311 - no secret
         self._lock = threading.Lock()
         self.count = 0
         self.is_calm = False
-        """Whether nothing is cut any more."""
+        """Whether nothing is cut any longer."""
 
     def answer(self, peer: ssl.SSLSocket, head: bytes) -> None:
         """Answer or not, talk for a while or not, and end in one of several ways."""
@@ -108,7 +108,7 @@ def _go(peer: ssl.SSLSocket, moment: str, request: bytes) -> None:
 
 
 async def run(count: int, seed: int) -> str:
-    """Cut `count` streams; return a sentence, or fail with what was left."""
+    """Cut `count` streams. Return a sentence, or fail with what was left."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     troubles: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))

@@ -1,6 +1,6 @@
 """Frames to the streaming code: through live pipes, as TLS records, and as a kubelet's answers.
 
-After a switch the agent knows no frames; so what is tried is that none is changed, held back or
+After a switch the agent knows no frames. So what is tried is that none is changed, held back or
 understood, and that nothing which is no TLS or no HTTP makes it fail in any way but the named ones.
 FIG-10.
 """
@@ -30,7 +30,7 @@ from vnagent.stream.receive_buffer import ReceiveBuffer
 from vnagent.stream.tls_stream import StreamLostError, TlsStream
 
 FULL = 100_000
-"""Frames through live pipes; records and answers come on top."""
+"""Frames through live pipes. Records and answers come on top."""
 RECORD_SHARE = ANSWER_SHARE = 4
 """Frames for each record, and for each answer."""
 FRAMES_IN_A_STREAM = 200
@@ -204,7 +204,7 @@ class DamagedRecords:
         self._buffer = ReceiveBuffer()
 
     def connection(self) -> int:
-        """Try a few records on one connection; return how many."""
+        """Try a few records on one connection. Return how many."""
         chance = self._chance
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = self._client.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
@@ -246,7 +246,7 @@ class DamagedRecords:
 
 
 def answer(chance: random.Random) -> str:
-    """Read one damaged answer or head in pieces; return how that ended."""
+    """Read one damaged answer or head in pieces. Return how that ended."""
     text = damage(chance, chance.choice(ANSWERS))
     reader: ResponseReader | LineReader = chance.choice((ResponseReader, LineReader))(LIMIT)
     try:
@@ -268,7 +268,7 @@ def answer(chance: random.Random) -> str:
 
 
 async def run(count: int, seed: int) -> str:
-    """Try `count` frames, and records and answers as well; return a sentence, or fail."""
+    """Try `count` frames, and records and answers as well. Return a sentence, or fail."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     troubles: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))

@@ -5,7 +5,7 @@ Needs atheris, which the project does not depend on:
     pip install --target FOLDER atheris
     PYTHONPATH=FOLDER python -m tests.properties.agent.guided SECONDS [-seed=N] [-runs=N]
 
-What follows the seconds is libFuzzer's. Prints its figures and its seed; ends with another code
+What follows the seconds is libFuzzer's. Prints its figures and its seed. Ends with another code
 than 0 at the first input that does not hold, and leaves that in a file beside.
 """
 
@@ -80,7 +80,7 @@ def query(text: bytes) -> None:
 
 
 def answer(text: bytes) -> None:
-    """An answer is read, or it is said why not; what is sent on of its head is one head."""
+    """An answer is read, or it is said why not. What is sent on of its head is one head."""
     for reader in (ResponseReader(LIMIT), LineReader(LIMIT)):
         try:
             for piece in (text[: len(text) // 2], text[len(text) // 2 :], b""):

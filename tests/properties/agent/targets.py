@@ -159,7 +159,7 @@ class ServingPath:
     """
 
     def __init__(self, chance: random.Random) -> None:
-        """Begin; `chance` makes the kubelet's answers."""
+        """Begin. `chance` makes the kubelet's answers."""
         self._upstream, permits, entrance = (
             RecordingUpstream(chance),
             PermissionEnforcer(),
@@ -177,7 +177,7 @@ class ServingPath:
         )
 
     async def one(self, tried: RequestTry) -> str:
-        """Send one request; return what became of it. Fails when it is not what must."""
+        """Send one request. Return what became of it. Fails when it is not what must."""
         upstream = self._upstream
         upstream.requests.clear()
         upstream.reads.clear()
@@ -233,7 +233,7 @@ def unspaced() -> Iterator[None]:
 
 
 async def run(count: int, seed: int) -> str:
-    """Try `count` targets; return a sentence, or fail with the one that did not hold."""
+    """Try `count` targets. Return a sentence, or fail with the one that did not hold."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     maker, seen = RequestMaker(chance), Counter[tuple[str, str]]()
     with unspaced():

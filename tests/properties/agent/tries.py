@@ -1,7 +1,7 @@
 """Request targets by chance: valid ones in every spelling, and those that aim elsewhere.
 
 Owns what the caller has, what the node has beside it, and the finite set of paths that may reach
-the kubelet for the caller; none of it is computed by the agent's own code.
+the kubelet for the caller. None of it is computed by the agent's own code.
 """
 
 import json
@@ -31,7 +31,7 @@ SEGMENTS = {
     "run": "run",
 }
 PLAIN = frozenset({"logs", "run"})
-"""Those whose answer is one of HTTP; the others switch protocols."""
+"""Those whose answer is one of HTTP. The others switch protocols."""
 READS = ("/stats/summary", "/metrics/resource", "/pods", "/runningpods/")
 """What is asked of the kubelet about the whole node, for a caller who gets what is its own."""
 KUBELET = [
@@ -68,7 +68,7 @@ def own_paths() -> frozenset[str]:
 
 
 def pod_list() -> bytes:
-    """Return the kubelet's list: the caller's pods, another tenant's, and some of nobody."""
+    """Return the kubelet's list: the caller's pods, another tenant's, and some of no one."""
     items = []
     for namespace, below in SUPER.items():
         for pod, (_, containers, _) in PODS.items():
@@ -92,7 +92,7 @@ def pod_list() -> bytes:
 
 
 def whole_answers() -> dict[str, bytes]:
-    """Return what a kubelet says of the whole node, everybody's pods included."""
+    """Return what a kubelet says of the whole node, everyone's pods included."""
     items = json.loads(pod_list())["items"]
     refs = [{key: item["metadata"][key] for key in ("name", "namespace", "uid")} for item in items]
     places = [f'{{namespace="{ref["namespace"]}",pod="{ref["name"]}"}} 1 1' for ref in refs]
@@ -120,7 +120,7 @@ class RequestTry:
     target: bytes
     switches: bool
     wanted: str | None = None
-    """The kubelet's target of a valid one, empty for none; None when it need not be valid."""
+    """The kubelet's target of a valid one, empty for none. None when it need not be valid."""
 
     @property
     def head(self) -> bytes:
@@ -170,7 +170,7 @@ class RequestMaker:
         )
 
     def _foreign(self) -> RequestTry:
-        """Every part may be another's; at least one is."""
+        """Every part may be another's. At least one is."""
         chance = self._chance
         namespace = chance.choice((*FOREIGN, *SUPER.values(), "web", "theirs", "one-web", "d"))
         pod, container = chance.choice(("shop", "etcd-0", "shop2")), chance.choice(("main", "mesh"))

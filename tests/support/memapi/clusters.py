@@ -1,6 +1,6 @@
 """Clusters as they are when they are fresh: a super cluster with nodes, and tenants.
 
-Owns which kinds are served, address ranges and what is there before anybody comes.
+Owns which kinds are served, address ranges and what is there before anyone comes.
 """
 
 import random

@@ -37,7 +37,7 @@ class ControlServer:
             "churn": loads.churn,
             "calm": self._calm,
             "storm": self._storm,
-            "rage": self._rage,
+            "act": self._act,
             "drift": self._drift,
             "beat": self._beat,
             "tally": self._begin,
@@ -65,8 +65,8 @@ class ControlServer:
     async def _storm(self, **more: Any) -> dict[str, Any]:
         return await storms.blow(self._below, **more)
 
-    async def _rage(self, tenant: int, **more: Any) -> dict[str, Any]:
-        return await hostility.rage(self._tenants[tenant], **more)
+    async def _act(self, tenant: int, **more: Any) -> dict[str, Any]:
+        return await hostility.run_acts(self._tenants[tenant], **more)
 
     async def _drift(self, **more: Any) -> dict[str, Any]:
         return {"late_ms": await drifts.make(self._below, self._tenants, **more)}

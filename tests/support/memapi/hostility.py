@@ -164,8 +164,8 @@ ACTS: Mapping[str, Act] = {
 """Acts, in turn."""
 
 
-async def rage(cluster: MemoryCluster, per_second: float, seconds: float) -> dict[str, Any]:
-    """Act without pause. Return the number of each act, of refusals, and the times."""
+async def run_acts(cluster: MemoryCluster, per_second: float, seconds: float) -> dict[str, Any]:
+    """Run all acts in turn without pause. Return the number of each act, and the times."""
     done: Counter[str] = Counter()
     begun, number = time.monotonic(), 0
     acts = list(ACTS.items())

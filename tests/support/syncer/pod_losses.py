@@ -8,7 +8,7 @@ IDENTITY = "0b7c4a52-4bd2-4a3e-9c6e-111111111111"
 
 
 class GuardedTarget:
-    """A muster with a clock and a number of pods that the test sets."""
+    """A pod loss guard with a clock and a number of pods that the test sets."""
 
     def __init__(self, there: int = 0) -> None:
         self.now, self.there, self.changes = 1000.0, there, 0

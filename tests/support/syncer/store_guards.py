@@ -1,4 +1,4 @@
-"""A brake between two scripted clusters, and what it is asked to delete."""
+"""A store guard between two scripted clusters, and what it is asked to delete."""
 
 from __future__ import annotations
 

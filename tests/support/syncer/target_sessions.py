@@ -30,7 +30,9 @@ class TargetWorldOfTenant:
         self.registry = SessionRegistry()
         self.registry.add(self.world.session)
         self.sessions = self.registry.sessions
-        self.outposts = TargetSessions(self.world.link, self.targets, self.registry, self._made)
+        self.target_sessions = TargetSessions(
+            self.world.link, self.targets, self.registry, self._made
+        )
         self.world.link.is_ready = True
         root = {"metadata": {"name": TENANT.root, "resourceVersion": "7"}}
         self.world.below.has("Namespace", TENANT.root, root)
@@ -69,7 +71,7 @@ class TargetWorldOfTenant:
             "status": {**BODY["status"], "targets": [self.phase(name, granted) for name in named]},  # type: ignore[dict-item]
         }
         put(self.world.super_cluster.virtual_clusters, body)
-        self.outposts.wake()
+        self.target_sessions.wake()
         await idle()
 
     def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
@@ -95,11 +97,11 @@ class TargetWorldOfTenant:
 
 @contextlib.asynccontextmanager
 async def running() -> AsyncIterator[TargetWorldOfTenant]:
-    """Have a yard whose grants are followed for the length of a test."""
+    """Have a target_world whose grants are followed for the length of a test."""
     made = TargetWorldOfTenant()
     made.joined()
     await made.declare()
-    task = asyncio.ensure_future(made.outposts.run())
+    task = asyncio.ensure_future(made.target_sessions.run())
     await idle()
     yield made
     task.cancel()
@@ -109,7 +111,7 @@ async def running() -> AsyncIterator[TargetWorldOfTenant]:
     assert made.targets._handlers == []
 
 
-def pod_of(yard: TargetWorldOfTenant, **metadata: Any) -> Any:
+def pod_of(target_world: TargetWorldOfTenant, **metadata: Any) -> Any:
     """Put a pod into the tenant's cache."""
     own = {"name": "p", "namespace": "web", "uid": "u", "resourceVersion": "50", **metadata}
-    return put(yard.world.link.stores["Pod"], {"kind": "Pod", "metadata": own, "spec": {}})
+    return put(target_world.world.link.stores["Pod"], {"kind": "Pod", "metadata": own, "spec": {}})

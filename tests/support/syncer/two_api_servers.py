@@ -50,7 +50,7 @@ class Pair:
     super_client: Client
     wired: dict[str, RecordedWire]
 
-    def brake(self) -> StoreGuard:
+    def store_guard(self) -> StoreGuard:
         """Return the store guard of a syncer that has just started."""
         return StoreGuard(
             tenant=TENANT,

@@ -39,7 +39,7 @@ POD = registry.KINDS_BY_NAME["Pod"]
 
 
 def pod_loss_guard_of(name: str) -> PodLossGuard:
-    """Return a muster that misses nothing."""
+    """Return a pod loss guard that misses no pod."""
     return PodLossGuard(name=name, identity="i", count_present=lambda: 0, on_changed=lambda: None)
 
 

@@ -110,7 +110,7 @@ class AgentWorld:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.home, self.there = AgentHome(), AgentTargetApi()
         self.means: ReconcileContext = fake_means(self.home, agent_pods=PODS)
-        self.ground = AgentContext(
+        self.context = AgentContext(
             name="c2",
             uid=UID,
             endpoint=THERE,
@@ -137,7 +137,7 @@ class AgentWorld:
         monkeypatch.setattr(probe, "list_missing_permissions", lacking)
 
     async def keep(self, **other: Any) -> ConditionBody:
-        return await agents.reconcile_agent(self.means, replace(self.ground, **other))
+        return await agents.reconcile_agent(self.means, replace(self.context, **other))
 
     def later(self, time: timedelta) -> None:
         self.means = replace(self.means, now=lambda: NOW + time)
@@ -146,9 +146,9 @@ class AgentWorld:
 KUBELETS = trustme.CA().cert_pem.bytes()
 
 
-def environment(yard: AgentWorld) -> dict[str, Any]:
-    return {each["name"]: each.get("value") for each in container_of(yard)["env"]}
+def environment(agent_world: AgentWorld) -> dict[str, Any]:
+    return {each["name"]: each.get("value") for each in container_of(agent_world)["env"]}
 
 
-def container_of(yard: AgentWorld) -> dict[str, Any]:
-    return yard.home.template()["spec"]["containers"][0]
+def container_of(agent_world: AgentWorld) -> dict[str, Any]:
+    return agent_world.home.template()["spec"]["containers"][0]

@@ -51,7 +51,7 @@ def door(authority: trustme.CA, tmp_path: Path) -> ApiEntry:
 
 @contextlib.asynccontextmanager
 async def served(authority: trustme.CA, answers):
-    """Serve over TLS; yields the port."""
+    """Serve over TLS. Yields the port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.configure_trust(context)
@@ -172,13 +172,13 @@ def test_strangers_come_from_as_many_addresses_as_asked():
     assert all(address.startswith("127.0.") for address in many)
 
 
-async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path):
+async def test_a_removed_unknown_client_comes_again(authority, door, tmp_path):
     kinds = unknown_clients.contexts(tmp_path)
     assert [kind is None for kind in kinds] == [True, False, True, False]
     seen = ConnectionCounts()
 
     async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        raise AssertionError("a stranger was let in")
+        raise AssertionError("an unknown client was admitted")
 
     async with served(authority, answers) as port:
         each = [
@@ -295,7 +295,7 @@ def test_a_goal_is_not_kept_when_calls_were_not_answered():
     assert "1 of 9 commands failed" in agent.table(found)
 
 
-def test_the_table_says_what_was_seen_and_what_was_wanted():
+def test_the_table_reports_what_was_seen_and_what_was_wanted():
     text = agent.table(json.loads(json.dumps(results())))
     assert "a fixed loop took 50 ms, spread 10%" in text
     line = next(each for each in text.splitlines() if "alone, first, p50 later" in each)
@@ -304,7 +304,7 @@ def test_the_table_says_what_was_seen_and_what_was_wanted():
     assert line.split()[-3:] == ["1.60", "2", "kept"]
 
 
-def test_a_part_is_told_without_the_others():
+def test_a_part_is_reported_without_the_others():
     whole = results()
     for part in agent.PARTS:
         one = {key: each for key, each in whole.items() if key not in agent.PARTS or key == part}
@@ -313,7 +313,7 @@ def test_a_part_is_told_without_the_others():
         assert agent.table(one)
 
 
-def test_a_growth_that_cannot_be_told_from_nothing_is_not_called_nothing():
+def test_a_growth_that_cannot_be_distinguished_from_nothing_is_not_called_nothing():
     """One that can be is told as it is."""
     found = {"a log": {"kib_each": 4.9, "resolution_kib": 5.0}}
     text = agent.table(results(memory=found))

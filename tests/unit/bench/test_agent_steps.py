@@ -31,7 +31,7 @@ def events() -> list[ProcessEvent]:
     return list(read(TRACE.splitlines(keepends=True)))
 
 
-def test_a_trace_tells_what_began_and_what_ended(events: list[ProcessEvent]):
+def test_a_trace_reports_what_began_and_what_ended(events: list[ProcessEvent]):
     assert events == [
         event(100.007, "runc"),
         event(100.026, "true"),
@@ -46,7 +46,7 @@ def test_a_trace_that_has_lost_events_is_none():
 
 
 @pytest.mark.skipif(not os.access(tracing.INSTANCES, os.W_OK), reason="it takes root")
-def test_the_kernel_tells_of_a_program_on_the_clock_of_ours(tmp_path: Path):
+def test_the_kernel_reports_a_program_on_the_clock_of_ours(tmp_path: Path):
     program = tmp_path / "only-this-one"  # others of the machine are traced, too
     program.symlink_to("/bin/true")
     with traced() as found:
@@ -66,7 +66,7 @@ def test_what_a_traced_block_raises_is_its_own():
     assert not (tracing.INSTANCES / f"bench-{os.getpid()}").exists()
 
 
-def test_where_the_kernel_cannot_be_seen_it_is_said(
+def test_where_the_kernel_cannot_be_seen_it_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(tracing, "INSTANCES", tmp_path / "nowhere")
@@ -88,17 +88,17 @@ def test_a_command_has_three_steps(events: list[ProcessEvent]):
         pytest.param([event(100.001, "runc")], id="somebody else's runtime"),
     ],
 )
-def test_a_command_beside_another_tells_nothing(
+def test_a_command_beside_another_reports_nothing(
     events: list[ProcessEvent], more: list[ProcessEvent]
 ):
     assert steps(RAN, sorted([*events, *more], key=lambda each: each.at)) is None
 
 
-def test_a_command_that_the_kernel_did_not_tell_of_tells_nothing():
+def test_a_command_without_a_report_of_the_kernel_reports_nothing():
     assert steps(RAN, []) is None
 
 
-def test_what_is_not_the_runtimes_is_told_by_itself():
+def test_what_is_not_the_runtimes_is_reported_by_itself():
     turns = [
         {
             "kubelet": {"before": 7.0, "runtime": 24.0, "after": 3.0},

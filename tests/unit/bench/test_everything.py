@@ -28,7 +28,7 @@ def test_it_fits_into_the_time_that_is_promised():
         assert f"{MINUTES} quiet minutes" in (ROOT / page).read_text()
 
 
-# What a run of each costs is in seconds; a run of those that are left costs minutes.
+# What a run of each costs is in seconds. A run of those that are left costs minutes.
 SHORT = ("burst", "calm", "lives", "hand-over", "hand-over-manager")
 LONG = ("held", "fairness", "late", "idle")
 
@@ -40,7 +40,7 @@ def test_what_has_a_goal_runs_often_enough_for_a_spread():
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
-def test_a_step_leaves_what_the_page_tells_of_with_so_many_runs(monkeypatch, step: BenchStep):
+def test_a_step_leaves_what_the_page_reports_with_so_many_runs(monkeypatch, step: BenchStep):
     assert set(step.reports) <= set(tables._MAKERS)
     module = importlib.import_module(step.module)
     monkeypatch.setattr(sys, "argv", [step.module, *step.command(small=False)[3:]])
@@ -93,7 +93,7 @@ def test_each_step_is_a_command_that_its_program_takes(monkeypatch, step: BenchS
     assert module.arguments()
 
 
-def test_what_there_is_no_time_for_is_told_and_what_failed(tmp_path: Path, capsys):
+def test_what_there_is_no_time_for_is_reported_and_what_failed(tmp_path: Path, capsys):
     steps = (
         BenchStep(name="well", seconds=0, **QUICK),
         BenchStep(name="long", seconds=1e6, **QUICK),

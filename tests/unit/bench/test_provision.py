@@ -47,7 +47,7 @@ def test_ten_at_once_are_made_together_and_deleted(monkeypatch, tmp_path: Path):
     assert sorted(cluster.deleted) == sorted(cluster.made) == sorted(found["each"])
 
 
-def test_the_table_tells_old_and_new_results():
+def test_the_table_reports_old_and_new_results():
     alone = {"create_s": 9.0, "first_request_s": 9.5}
     idle = {"etcd-0": {"millicores": 1.0, "working_set_mib": 1.0, "rss_mib": 1.0}}
     old = {

@@ -131,7 +131,7 @@ def test_the_version_is_that_of_the_package():
         (("target", "nonsense"), 'unknown command "nonsense" for "kubectl vc target"'),
     ],
 )
-def test_a_wrong_call_ends_with_2_and_says_why(words, told, monkeypatch, tmp_path):
+def test_a_wrong_call_ends_with_2_and_reports_why(words, told, monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     done = invoke(*words)
     assert (done.exit_code, told in done.output) == (2, True), done.output
@@ -221,7 +221,7 @@ def test_a_kubeconfig_that_is_there_is_refused_before_any_server_is_asked(monkey
     assert target.read_text() == "mine"
 
 
-def test_no_kubeconfig_at_all_is_told_with_the_remedy(monkeypatch, tmp_path):
+def test_no_kubeconfig_at_all_is_reported_with_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     done = invoke("list")
     assert done.exit_code == 1
@@ -238,7 +238,7 @@ def test_groups_without_a_verb_print_their_help():
 
 
 def test_help_needs_neither_client_nor_drawing():
-    """What is loaded for `--help` delays each call; the client alone takes a third of a second."""
+    """What is loaded for `--help` delays each call. The client alone takes a third of a second."""
     script = (
         "import sys, json, kubectl_vc.app as a\n"
         "sys.argv = ['kubectl-vc', '--help']\n"

@@ -88,7 +88,7 @@ def test_the_words_of_a_group_are_its_own(words, wanted):
         assert dict(completion.list_candidates(place, known)).keys() == known.keys()
 
 
-def test_flags_before_the_word_say_where_to_look():
+def test_flags_before_the_word_report_where_to_look():
     place = completion.locate_word(["get", "-n", "shop", "--kubeconfig=k", ""], KNOWN)
     assert place.values == {"-n": "shop", "--kubeconfig": "k"}
 

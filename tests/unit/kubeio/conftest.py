@@ -28,5 +28,5 @@ async def no_task_left_behind():
 
 
 def pytest_asyncio_loop_factories(config, item):
-    """The loop in production is the one in its tests; those with real servers run on asyncio's."""
+    """The loop in production is the one in its tests. Those with real servers run on asyncio's."""
     return {"uvloop": uvloop.new_event_loop}

@@ -14,7 +14,7 @@ def test_any_number_of_failures_has_a_delay_below_the_ceiling(failures, chance):
     assert 0.05 <= found <= 30.0
 
 
-def test_delays_double_up_to_the_ceiling_and_start_anew_after_progress():
+def test_delays_double_up_to_the_ceiling_and_start_again_after_progress():
     backoff = Backoff(base=1.0, ceiling=10.0, chance=lambda: 1.0)
     assert [backoff.next() for _ in range(6)] == [1, 2, 4, 8, 10, 10]
     backoff.reset()

@@ -56,7 +56,7 @@ def test_a_name_that_exists_is_no_conflict():
 
 
 def test_a_patch_with_the_uid_of_an_earlier_object_is_a_conflict():
-    """As API servers answer it; an apply or a PUT of the same is a 409."""
+    """As API servers answer it. An apply or a PUT of the same is a 409."""
     causes = [
         {"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"},
         {"reason": "FieldValueForbidden", "field": "spec", "message": "may not change"},

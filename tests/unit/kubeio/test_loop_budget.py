@@ -41,7 +41,7 @@ async def test_a_turn_is_over_after_its_time_and_the_next_one_is_fresh(clock):
     assert not turns.is_spent()
 
 
-async def test_a_turn_in_which_nobody_asked_before_is_fresh(clock):
+async def test_a_turn_in_which_no_one_asked_before_is_fresh(clock):
     turns = LoopBudget(1.0, clock=clock)
     clock.now = 100.0
     assert not turns.is_spent()
@@ -121,7 +121,7 @@ async def test_who_waits_for_a_turn_gets_one_that_is_fresh_and_in_order(clock):
     assert served[0] == 0
 
 
-async def test_those_who_gave_up_waiting_keep_nobody_waiting(clock):
+async def test_those_who_gave_up_waiting_keep_no_one_waiting(clock):
     turns = LoopBudget(1.0, clock=clock)
     waiting = [
         asyncio.ensure_future(turns.wait_for_iteration())

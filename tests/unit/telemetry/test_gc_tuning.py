@@ -7,7 +7,7 @@ from telemetry import gc_tuning
 
 
 class GarbageCycle:
-    """Goes only when somebody looks for it."""
+    """Goes only when someone looks for it."""
 
     def __init__(self) -> None:
         self.itself = self

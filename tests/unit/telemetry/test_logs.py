@@ -1,4 +1,4 @@
-"""One line per record, whoever wrote it, and no secrets in it."""
+"""One line per record, the one that wrote it, and no secrets in it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_terminal_gets_columns(stream):
     assert not stream.getvalue().startswith("{")
 
 
-def test_configuring_twice_does_not_say_everything_twice(stream):
+def test_configuring_twice_does_not_report_everything_twice(stream):
     logs.configure_logging("INFO", console=False, stream=stream)
     logs.configure_logging("INFO", console=False, stream=stream)
     logging.getLogger("theirs").warning("once")

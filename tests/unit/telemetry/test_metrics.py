@@ -32,7 +32,7 @@ def test_names_are_ours_or_well_known():
     assert [family.name for family in _ours() if not family.name.startswith(PREFIXES)] == []
 
 
-def test_every_metric_says_what_it_counts():
+def test_every_metric_reports_what_it_counts():
     assert [family.name for family in _ours() if not family.documentation.endswith(".")] == []
 
 

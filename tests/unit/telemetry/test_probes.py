@@ -48,7 +48,7 @@ async def test_without_facts_all_is_well():
 
 
 async def test_one_text_of_the_metrics_serves_all_who_ask_together(monkeypatch):
-    """Making it takes milliseconds of the loop, and anybody may ask."""
+    """Making it takes milliseconds of the loop, and anyone may ask."""
     registry = CollectorRegistry()
     asked = Counter("asked", "Requests.", registry=registry)
     async with HealthProbes(registry).serve_in_block(0, "127.0.0.1") as port:
@@ -60,7 +60,7 @@ async def test_one_text_of_the_metrics_serves_all_who_ask_together(monkeypatch):
 
 
 async def test_metrics_may_be_shown_elsewhere():
-    """Where whoever asks has to say who he is."""
+    """Where the one that asks has to say who he is."""
     async with HealthProbes(CollectorRegistry(), has_metrics=False).serve_in_block(
         0, "127.0.0.1"
     ) as port:
@@ -116,7 +116,7 @@ async def test_head_has_no_body():
         assert answer.endswith(b"Content-Length: 3\r\nConnection: close\r\n\r\n")
 
 
-async def test_a_client_that_says_nothing_or_too_much_is_let_go(monkeypatch):
+async def test_a_client_that_sends_nothing_or_too_much_is_let_go(monkeypatch):
     async with HealthProbes(CollectorRegistry()).serve_in_block(0, "127.0.0.1") as port:
         with monkeypatch.context() as impatient:
             impatient.setattr(probes, "_REQUEST_SECONDS", 0.05)

@@ -18,7 +18,7 @@ from tenancy import addresses
         *("::ffff:0:127.0.0.1", "0.0.0.1", "240.0.0.1", "255.255.255.255"),
     ],
 )
-def test_what_means_no_other_machine_is_told(text):
+def test_what_means_no_other_machine_is_reported(text):
     assert addresses.check_remote_address(ipaddress.ip_address(text)).startswith("is ")
 
 

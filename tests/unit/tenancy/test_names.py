@@ -40,7 +40,7 @@ def test_a_name_that_is_no_dns_label_is_refused_by_name(name: str):
         names.build_root_namespace("default", name, UID)
 
 
-def test_what_a_name_may_be_is_said_whole():
+def test_what_a_name_may_be_is_reported_whole():
     with pytest.raises(names.InvalidNameError) as refused:
         names.build_root_namespace("default", "a_b", UID)
     assert str(refused.value) == (
@@ -54,7 +54,7 @@ def test_the_longest_name_passes_and_fills_a_label():
     assert len(longest) == names.MAX_LABEL
 
 
-def test_an_over_long_name_says_by_how_much():
+def test_an_over_long_name_reports_by_how_much():
     with pytest.raises(names.InvalidNameError, match="Shorten the name by 3"):
         names.build_root_namespace("a" * 20, "b" * 38, UID)
 

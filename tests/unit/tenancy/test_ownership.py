@@ -1,4 +1,4 @@
-"""Ownership is two UIDs; half a record is no record."""
+"""Ownership is two UIDs. Half a record is no record."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_a_record_without_a_namespace_is_that_of_something_that_is_in_none():
     assert ownership.read_owner({"annotations": annotations}) == ("vc-uid", "volume-uid", "")
 
 
-def test_what_is_in_another_super_cluster_says_so_and_is_a_strangers_elsewhere():
+def test_what_is_in_another_super_cluster_reports_it_and_is_foreign_elsewhere():
     far = replace(TENANT, super_cluster_uid="r1")
     record = ownership.build_owner_annotations(far, "web", "pod-uid")
     assert record == {

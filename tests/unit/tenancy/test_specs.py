@@ -45,7 +45,7 @@ def test_the_short_form_has_its_defaults():
     assert not found.is_bundled
 
 
-def test_bundles_keep_fields_nobody_knows():
+def test_bundles_keep_fields_no_one_knows():
     found = cluster_version(
         etcd={**BUNDLE, "statefulset": {"kind": "StatefulSet", "brandNew": 1}}, apiServer=BUNDLE
     )

@@ -25,12 +25,12 @@ def test_what_is_left_out_is_the_safe_side():
         (body(secretRef={"name": "x"}, mode="magic"), "mode"),
     ],
 )
-def test_what_cannot_be_used_is_said(found, words):
+def test_what_cannot_be_used_is_reported(found, words):
     with pytest.raises(InvalidSpecError, match=words):
         super_clusters.parse_spec(found)
 
 
-def test_the_same_range_of_pods_in_two_clusters_is_told():
+def test_the_same_range_of_pods_in_two_clusters_is_reported():
     mine = ClusterRanges(pods=("10.244.0.0/16",), services=("10.96.0.0/12",))
     others = {
         "home": ClusterRanges(pods=("10.244.128.0/24",), services=("10.96.0.0/12",)),

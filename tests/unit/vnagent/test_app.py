@@ -74,7 +74,7 @@ async def servers(
 
 @pytest.mark.parametrize("upstream", ["auto", "kubelet", "apiserver"])
 async def test_the_program_from_start_to_end(tmp_path, upstream):
-    """No authority or no policies: no listener; then tenants are served; SIGTERM ends with 0.
+    """No authority or no policies: no listener. Then tenants are served. SIGTERM ends with 0.
 
     Without the kubelet nothing of the kubelet is needed. SEC-13: the plain port has no metrics.
     """
@@ -145,7 +145,7 @@ async def test_the_program_from_start_to_end(tmp_path, upstream):
 
 
 async def test_the_program_of_a_target(tmp_path):
-    """It serves before it has a credential for the target, and says so; then it has one.
+    """It serves before it has a credential for the target, and says so. Then it has one.
 
     Each server sees its own credential alone, below the path that the target has.
     """

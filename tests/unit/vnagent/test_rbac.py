@@ -30,7 +30,7 @@ TOLD = {("", "events", ("create",), (), True)}
 
 
 def is_wanted(when: tuple[str, tuple[str, ...]], value: tuple[str, str]) -> bool:
-    """Tell whether a row is granted for a value of the chart."""
+    """Return whether a row is granted for a value of the chart."""
     return when[0] == value[0] and value[1] in when[1]
 
 
@@ -42,8 +42,8 @@ def is_wanted(when: tuple[str, tuple[str, ...]], value: tuple[str, str]) -> bool
         ("auto", ALWAYS | STRAIGHT | AROUND | TOLD),
     ],
 )
-def test_the_agent_may_go_the_way_that_it_is_told_and_ask_for_a_certificate(upstream, wanted):
-    """SEC-12: no secrets, no writes of pods or of their status; nodes/proxy for kubelets alone."""
+def test_the_agent_may_go_the_configured_way_and_ask_for_a_certificate(upstream, wanted):
+    """SEC-12: no secrets, no writes of pods or of their status. Nodes/proxy for kubelets alone."""
     way = ("agent.upstream", upstream)
     rows = [row for row in RBAC_RULES if row.enabled_by is None or is_wanted(row.enabled_by, way)]
     granted = {

@@ -85,7 +85,7 @@ def test_odd_flags_are_refused(flags, capsys):
 
 
 def test_the_environment_may_choose_the_way():
-    """As the chart does; what it cannot mean ends the program too."""
+    """As the chart does. What it cannot mean ends the program too."""
     assert (
         settings.parse_settings([], {**CHART, "UPSTREAM": "apiserver"}, "v1").upstream
         is UpstreamSetting.APISERVER
@@ -94,7 +94,7 @@ def test_the_environment_may_choose_the_way():
         settings.parse_settings([], {**CHART, "UPSTREAM": "insecure"}, "v1")
 
 
-def test_the_version_is_told(capsys):
+def test_the_version_is_reported(capsys):
     """`--version` ends the program with 0."""
     with pytest.raises(SystemExit) as ended:
         settings.parse_settings(["--version"], {}, "vn-agent v1")

@@ -1,6 +1,6 @@
 """The negative list: what a tenant may not have, each with a neighbour that it may.
 
-Data only; `tests.integration.syncer.test_negative` runs it.
+Data only. `tests.integration.syncer.test_negative` runs it.
 """
 
 from dataclasses import replace

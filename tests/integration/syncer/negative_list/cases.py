@@ -73,7 +73,7 @@ class RefusedCase:
     """Refused under the policy TIGHT only."""
     good_tight: bool = False
     """The neighbour is let down under that policy, too."""
-    above: bool = False
+    tenant_api_refuses: bool = False
     """The tenant's API server refuses it by itself."""
     ephemeral: bool = False
     """It is an ephemeral container of a pod that runs."""

@@ -1,8 +1,8 @@
 """For each leaf that a verdict table refuses: a value that is, and one beside it that is not.
 
 Pure data and the few functions that put it together. A leaf without a row here fails the check of
-completeness in `test_negative`. `above` marks what the tenant's API server refuses by itself; the
-table refuses it all the same, as a store can hold what no honest API server takes.
+completeness in `test_negative`. `tenant_api_refuses` marks a value that the tenant's API server
+refuses itself. The table refuses it as well, because a store can hold such a value.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class RefusedValue:
     good: Fragment = field(default_factory=dict)
     spec: Fragment = field(default_factory=dict)
     """What the pod's spec needs besides, so that the API server takes the refused value."""
-    above: bool = False
+    tenant_api_refuses: bool = False
 
 
 def merged(*parts: Fragment) -> Object:
-    """Return nested maps as one; what is no map is taken from the last part."""
+    """Return nested maps as one. What is no map is taken from the last part."""
     whole: Object = {}
     for part in parts:
         for key, value in part.items():
@@ -157,7 +157,7 @@ CONTAINER: Mapping[str, RefusedValue] = {
         spec=_EMPTY,
     ),
 }
-"""By leaf of a container; each is tried in containers, init and ephemeral containers."""
+"""By leaf of a container. Each is tried in containers, init and ephemeral containers."""
 
 NOT_IN_EPHEMERAL = (*HANDLERS, "ports", "resources")
 """What the API takes in no ephemeral container."""
@@ -249,7 +249,7 @@ POD: Mapping[str, RefusedValue] = {
         row=_CLAIMS,
         bad=merged(_GPU, {"resources": {"claims": [{"name": "gpu"}]}}),
         good={"resources": {"requests": {"cpu": "1m"}}},
-        above=True,
+        tenant_api_refuses=True,
     ),
     "securityContext.sysctls[].name": RefusedValue(
         row="2a sysctls",

@@ -224,7 +224,7 @@ def _policies() -> Iterator[RefusedCase]:
                 peers(kind, {selector: {"matchExpressions": [expression]}}),
                 peers(kind, {selector: {"matchExpressions": [right]}}),
                 leaf=f"NetworkPolicy {at}",
-                above=True,
+                tenant_api_refuses=True,
             )
     yield of_policy(
         "malformed",
@@ -232,7 +232,7 @@ def _policies() -> Iterator[RefusedCase]:
         {"podSelector": {"matchExpressions": [{"key": "app", "operator": "Near"}]}},
         plain,
         leaf="NetworkPolicy spec.podSelector.matchExpressions[].operator",
-        above=True,
+        tenant_api_refuses=True,
     )
     yield of_policy(
         "policy-type",
@@ -240,7 +240,7 @@ def _policies() -> Iterator[RefusedCase]:
         {**plain, "policyTypes": ["Sideways"]},
         {**plain, "policyTypes": ["Ingress"]},
         leaf="NetworkPolicy spec.policyTypes",
-        above=True,
+        tenant_api_refuses=True,
     )
     yield of_policy("network-policies", "spec", plain, plain, tight=True)
 

@@ -149,7 +149,7 @@ def _others() -> Iterator[RefusedCase]:
         good=of_spec({"minAvailable": 1, "selector": {"matchLabels": _PLAIN}}),
         status={**seen, **counts},
         leaf=f"PodDisruptionBudget {at}",
-        above=True,
+        tenant_api_refuses=True,
     )
 
 

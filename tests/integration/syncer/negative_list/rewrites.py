@@ -1,4 +1,4 @@
-"""What is written anew or left out on its way down: an object, and what its twin has of it."""
+"""What is rewritten or left out on its way down: an object, and what its twin has of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RewrittenObject:
     resource: Resource
     body: Object
     has: Mapping[FieldPath, Any]
-    """By place; MISSING for what must not be there. `@super` stands for the super namespace."""
+    """By place. MISSING for what must not be there. `@super` stands for the super namespace."""
     told: str = ""
     """The rule by which the tenant is told of it."""
     number: int = 0

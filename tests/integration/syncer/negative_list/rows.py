@@ -1,6 +1,6 @@
 """Every row of the default policy on tenants' objects, and who proves those of no single object.
 
-Pure data. The rows that refuse are proved by cases, and what is written anew or left out by
+Pure data. The rows that refuse are proved by cases, and what is rewritten or left out by
 `rewrites`.
 """
 
@@ -125,7 +125,7 @@ ROWS: tuple[str, ...] = (
 HERE = "tests/integration/syncer"
 NEVER = f"{HERE}/test_negative.py::test_what_never_goes_down_is_not_even_watched"
 ELSEWHERE: Mapping[str, str] = {
-    "2a schedulingGates": f"{HERE}/test_shown.py::test_a_scheduling_gate_holds_a_pod_above",
+    "2a schedulingGates": f"{HERE}/test_synced_back.py::test_a_scheduling_gate_holds_a_pod",
     "2a status": f"{HERE}/test_pods.py::test_a_forged_end_is_put_right_as_far_as_the_api_takes_it",
     "2b status.loadBalancer": f"{HERE}/test_services.py::test_a_load_balancers_address_goes_up",
     "2b EndpointSlice with selector": (
@@ -136,12 +136,12 @@ ELSEWHERE: Mapping[str, str] = {
         f"{HERE}/test_claims.py::test_a_deleted_claim_leaves_its_volume_in_sight_as_released"
     ),
     "2c StorageClass, PriorityClass, RuntimeClass, IngressClass": (
-        f"{HERE}/test_shown_kinds.py::test_life"
+        f"{HERE}/test_kinds_synced_back.py::test_life"
     ),
     "2c ServiceAccount": NEVER,
-    "2c size caps": f"{HERE}/test_sizes.py::test_configuration_arrives_byte_for_byte",
+    "2c size caps": f"{HERE}/test_object_sizes.py::test_configuration_arrives_byte_for_byte",
     "2c Namespace": f"{HERE}/test_namespaces.py::test_labels_of_a_tenant_namespace_never_arrive",
-    "2c Node (up)": f"{HERE}/test_own_nodes.py::test_what_is_the_super_clusters_comes_back",
+    "2c Node (up)": f"{HERE}/test_tenant_node_changes.py::test_super_cluster_fields_are_restored",
     "2c Lease, CSINode and friends": NEVER,
     "2c Event (up)": f"{HERE}/test_events.py::test_names_that_are_not_the_tenants_do_not_reach_it",
     "2c Event (down)": NEVER,

@@ -31,6 +31,7 @@ from tenancy.resources import (
     RUNTIME_CLASSES,
     STORAGE_CLASSES,
 )
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.negative_list import CASES
 from tests.integration.syncer.negative_list.cases import (
     CLASS,
@@ -43,7 +44,6 @@ from tests.integration.syncer.negative_list.cases import (
     pod,
 )
 from tests.integration.syncer.negative_list.rewrites import REWRITES
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SYNCER, SyncerWorld, policed
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
@@ -63,7 +63,7 @@ API_ARGS = {
 PATIENCE = 10.0
 """Seconds after which an Event that has not come counts as missing."""
 QUIET = 3.0
-"""Seconds in which nobody may do anything."""
+"""Seconds in which no one may do anything."""
 
 
 @dataclass(kw_only=True)
@@ -71,17 +71,17 @@ class CaseOutcome:
     """What became of one case."""
 
     uid: str = ""
-    refused_above: str = ""
+    tenant_refusal: str = ""
     """What the tenant's API server said, when it did not take the object."""
     seconds: float | None = None
     """From before the object was sent to its Event on the tenant's watch."""
     told: list[Object] = field(default_factory=list)
     """The Events about it."""
     tried: list[str] = field(default_factory=list)
-    """Writes below that name it."""
-    is_below: bool = False
+    """Writes in the super cluster that name it."""
+    is_in_super: bool = False
     neighbour: str = ""
-    """What is wrong with the neighbour; empty: it went down."""
+    """What is wrong with the neighbour. Empty: it went down."""
 
 
 @dataclass(kw_only=True)
@@ -185,7 +185,9 @@ class ListRun:
                 self._seen.setdefault(event["involvedObject"]["uid"], loop.time())
 
         store.subscribe(on_event)
-        reflector = Reflector(self._world.above, EVENTS, store, ReflectorOptions(side="test"))
+        reflector = Reflector(
+            self._world.tenant_client, EVENTS, store, ReflectorOptions(side="test")
+        )
         task = asyncio.create_task(reflector.run())
         try:
             await reflector.wait_synced()
@@ -198,7 +200,7 @@ class ListRun:
         """Have what the neighbours name, and what only refused objects do."""
         world = self._world
         with contextlib.suppress(NotFound):
-            await world.below.delete(NODES, NODE)
+            await world.super_client.delete(NODES, NODE)
         await world.super_node(NODE)
         provisioner: Object = {"metadata": {"name": CLASS}, "provisioner": "csi.example"}
         controller: Object = {
@@ -215,13 +217,15 @@ class ListRun:
             (INGRESS_CLASSES, controller),
             (RUNTIME_CLASSES, handler),
         ):
-            await world.below.create(resource, body)
-            await eventually(lambda r=resource: world.above.get(r, CLASS))
-        await world.above.create(
+            await world.super_client.create(resource, body)
+            await eventually(lambda r=resource: world.tenant_client.get(r, CLASS))
+        await world.tenant_client.create(
             RUNTIME_CLASSES, {"metadata": {"name": OWN_CLASS}, "handler": "runc"}
         )
-        await world.above.create(PRIORITY_CLASSES, {"metadata": {"name": OWN_CLASS}, "value": 7})
-        await eventually(lambda: world.above.get(NODES, NODE))
+        await world.tenant_client.create(
+            PRIORITY_CLASSES, {"metadata": {"name": OWN_CLASS}, "value": 7}
+        )
+        await eventually(lambda: world.tenant_client.get(NODES, NODE))
         self._space = await world.namespace()
         await asyncio.sleep(0.5)  # the API server's admission follows classes by a watch
         await world.idle()
@@ -235,22 +239,22 @@ class ListRun:
         return self._space if case.resource.namespaced else ""
 
     async def _run_bare(self) -> None:
-        """Have the pods below to which a refused container is going to be added."""
+        """Create the super pods that a refused container is added to."""
         world = self._world
         for case in CASES:
-            if case.ephemeral and not case.above:
+            if case.ephemeral and not case.tenant_api_refuses:
                 spec = {k: v for k, v in case.bad["spec"].items() if k != "ephemeralContainers"}
                 name = self._name(case)
                 bare = self._body({**case.bad, "spec": spec}, name)
-                await world.above.create(PODS, bare, namespace=self._space)
+                await world.tenant_client.create(PODS, bare, namespace=self._space)
                 await eventually(lambda n=name: world.twin(PODS, self._space, n))
 
     async def _refused(self, cases: list[RefusedCase]) -> None:
-        """Make all refused objects, wait for their Events, and see that nobody goes on."""
+        """Make all refused objects, wait for their Events, and see that no one goes on."""
         world = self._world
         for case in cases:
             for number, (resource, body) in enumerate(case.needs):
-                await world.above.create(
+                await world.tenant_client.create(
                     resource,
                     self._body(body, f"needs-{case.number}-{number}"),
                     namespace=self._space if resource.namespaced else "",
@@ -258,10 +262,10 @@ class ListRun:
             if case.mounted:
                 await self._mount(case.mounted, self._name(case), f"mounts-{case.number}-bad")
         await world.idle()
-        below = world.mark("super")
+        super_mark = world.mark("super")
         for case in cases:
             await self._make_refused(case)
-        told = [self._outcomes[str(case)] for case in cases if not case.above]
+        told = [self._outcomes[str(case)] for case in cases if not case.tenant_api_refuses]
         with contextlib.suppress(AssertionError):  # each case says for itself what is missing
             await eventually(lambda: all(o.uid in self._seen for o in told), within=PATIENCE)
         await world.idle()
@@ -269,7 +273,7 @@ class ListRun:
             if outcome.uid in self._seen:
                 outcome.seconds = self._seen[outcome.uid] - self._began[outcome.uid]
         await self._watch_heat(cases)
-        writes = world.writes("super", below)
+        writes = world.writes("super", super_mark)
         for case in cases:
             name = self._name(case)
             mine = [repr(write) for write in writes if write.name == name]
@@ -278,7 +282,7 @@ class ListRun:
     async def _mount(self, kind: str, name: str, pod_name: str) -> None:
         source = {"name" if kind == "configMap" else "secretName": name}
         body = self._body(pod({"volumes": [{"name": "v", kind: source}]}), pod_name)
-        await self._world.above.create(PODS, body, namespace=self._space)
+        await self._world.tenant_client.create(PODS, body, namespace=self._space)
 
     def _name(self, case: RefusedCase) -> str:
         if case.name == "@long":
@@ -290,8 +294,8 @@ class ListRun:
         name, loop = self._name(case), asyncio.get_running_loop()
         body, began = self._body(case.bad, name), loop.time()
         try:
-            if case.ephemeral and not case.above:
-                made = await world.above.patch(
+            if case.ephemeral and not case.tenant_api_refuses:
+                made = await world.tenant_client.patch(
                     PODS,
                     name,
                     {"spec": {"ephemeralContainers": body["spec"]["ephemeralContainers"]}},
@@ -302,26 +306,30 @@ class ListRun:
             elif case.needs:  # the API server follows what was made by a watch
                 await eventually(lambda: self._is_taken(case, body))
                 began = loop.time()
-                made = await world.above.create(case.resource, body, namespace=self._where(case))
+                made = await world.tenant_client.create(
+                    case.resource, body, namespace=self._where(case)
+                )
             else:
-                made = await world.above.create(case.resource, body, namespace=self._where(case))
+                made = await world.tenant_client.create(
+                    case.resource, body, namespace=self._where(case)
+                )
         except Invalid as problem:
-            outcome.refused_above = str(problem)
+            outcome.tenant_refusal = str(problem)
             return
         outcome.uid = made["metadata"]["uid"]
         self._began[outcome.uid] = began
         await self._say_status(case, name)
 
     async def _is_taken(self, case: RefusedCase, body: Object) -> bool:
-        """Tell whether the tenant's API server would take an object now."""
-        await self._world.above.create(
+        """Return whether the tenant's API server would take an object now."""
+        await self._world.tenant_client.create(
             case.resource, body, namespace=self._where(case), dry_run=True
         )
         return True
 
     async def _say_status(self, case: RefusedCase, name: str) -> None:
         if case.status is not None:
-            await self._world.above.patch(
+            await self._world.tenant_client.patch(
                 case.resource,
                 name,
                 {"status": case.status},
@@ -332,7 +340,7 @@ class ListRun:
     async def _watch_heat(self, cases: list[RefusedCase]) -> None:
         """Count what the syncer asks of either side while nothing happens.
 
-        Another policy has others of the list taken away; then only these cases count.
+        Another policy has others of the list taken away. Then only these cases count.
         """
         planes = (self._world.super_plane, self._world.tenant_plane)
         mine = {self._name(case) for case in cases}
@@ -362,7 +370,7 @@ class ListRun:
             if self._outcomes[str(case)].neighbour:
                 continue
             try:
-                await eventually(lambda c=case, n=name: self._is_below(c, n), within=PATIENCE)
+                await eventually(lambda c=case, n=name: self._is_in_super(c, n), within=PATIENCE)
             except AssertionError as problem:
                 for user in users:
                     self._outcomes[str(user)].neighbour = str(problem)
@@ -371,12 +379,12 @@ class ListRun:
         world, body = self._world, self._body(case.good, name)
         more = body["spec"].pop("ephemeralContainers", None) if case.ephemeral else None
         try:
-            await world.above.create(case.resource, body, namespace=self._where(case))
+            await world.tenant_client.create(case.resource, body, namespace=self._where(case))
             if case.mounted:
                 await self._mount(case.mounted, name, f"mounts-{case.number}-good")
-            if more is not None and not case.above:
+            if more is not None and not case.tenant_api_refuses:
                 await eventually(lambda: world.twin(PODS, self._space, name))
-                await world.above.patch(
+                await world.tenant_client.patch(
                     PODS,
                     name,
                     {"spec": {"ephemeralContainers": more}},
@@ -389,20 +397,20 @@ class ListRun:
         await self._say_status(case, name)
         return ""
 
-    async def _is_below(self, case: RefusedCase, name: str, uid: str = "") -> bool:
-        """Tell whether there is a twin, of the very object with a UID."""
+    async def _is_in_super(self, case: RefusedCase, name: str, uid: str = "") -> bool:
+        """Return whether there is a twin, of the very object with a UID."""
         world = self._world
         try:
             if case.resource.namespaced:
                 twin = await world.twin(case.resource, self._space, name)
             else:
-                below = names.build_volume_name(world.tenant.uid, name)
-                twin = await world.below.get(case.resource, below)
+                super_name = names.build_volume_name(world.tenant.uid, name)
+                twin = await world.super_client.get(case.resource, super_name)
         except NotFound:
             return False
         annotations = twin["metadata"]["annotations"]
         assert annotations[wellknown.VC_UID] == world.tenant.uid
-        if case.ephemeral and not case.above:
+        if case.ephemeral and not case.tenant_api_refuses:
             return bool(twin["spec"].get("ephemeralContainers"))
         return not uid or annotations[wellknown.UID] == uid
 
@@ -412,7 +420,7 @@ class ListRun:
         for each in REWRITES:
             name = f"rewrite-{each.number}"
             body = self._body(each.body, name)
-            made = await world.above.create(each.resource, body, namespace=self._space)
+            made = await world.tenant_client.create(each.resource, body, namespace=self._space)
             uid = made["metadata"]["uid"]
             self._rewritten[each.number] = RewriteOutcome(name=name, uid=uid, twin={})
         for each in REWRITES:
@@ -437,11 +445,11 @@ class ListRun:
         for case in cases:
             outcome = self._outcomes[str(case)]
             outcome.told = by_uid.get(outcome.uid, [])
-            outcome.is_below = await self._is_below(case, self._name(case), outcome.uid)
+            outcome.is_in_super = await self._is_in_super(case, self._name(case), outcome.uid)
 
 
 def _is_heat(event: Mapping[str, Any]) -> bool:
-    """Tell whether a request is the syncer's, and no lease, no watch and no mark of the store."""
+    """Return whether a request is the syncer's, and no lease, no watch and no mark of the store."""
     if event["user"]["username"] != SYNCER or event["verb"] == "watch":
         return False
     at = event.get("objectRef") or {}

@@ -46,7 +46,7 @@ def _containers() -> Iterator[RefusedCase]:
                 resource=PODS,
                 bad=_with_container(kind, values, values.bad),
                 good=_with_container(kind, values, values.good),
-                above=is_ephemeral and at.startswith(NOT_IN_EPHEMERAL),
+                tenant_api_refuses=is_ephemeral and at.startswith(NOT_IN_EPHEMERAL),
                 ephemeral=is_ephemeral,
             )
 
@@ -75,7 +75,7 @@ def _pod_leaves() -> Iterator[RefusedCase]:
             resource=PODS,
             bad=pod(values.bad),
             good=pod(values.good),
-            above=values.above,
+            tenant_api_refuses=values.tenant_api_refuses,
         )
 
 
@@ -100,7 +100,7 @@ def _volumes() -> Iterator[RefusedCase]:
             resource=PERSISTENT_VOLUMES,
             bad=_volume(values.bad),
             good=_volume(values.good),
-            above=values.above,
+            tenant_api_refuses=values.tenant_api_refuses,
         )
 
 

@@ -58,7 +58,7 @@ def wired(endpoint: Endpoint) -> LoadTransport:
 
 @contextlib.asynccontextmanager
 async def served(answers):
-    """Serve over TLS; yield where, and the connections as they come."""
+    """Serve over TLS. Yield where, and the connections as they come."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)

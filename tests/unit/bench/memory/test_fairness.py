@@ -19,7 +19,7 @@ def load(*tenants: list[tuple[float, float]], begun: float, ended: float) -> dic
 
 
 ALONE = load([(0.0, 10.0), (1.0, 10.0)], [(0.5, 10.0)], begun=0.0, ended=1.0)
-FEAST = load([(0.0, 900.0)], begun=0.0, ended=4.0)
+GREEDY_ALONE = load([(0.0, 900.0)], begun=0.0, ended=4.0)
 GREEDY = load([(10.0, 900.0)], [(10.0, 300.0)], begun=10.0, ended=16.0)
 REGULAR = load(
     [(9.9, 5.0), (10.0, 20.0), (16.1, 5.0)], [(16.0, 40.0), (17.0, 5.0)], begun=9.9, ended=17.0
@@ -31,7 +31,7 @@ def test_only_what_is_made_while_the_greedy_are_at_it_is_beside_them():
 
 
 def test_who_comes_later_does_not_make_the_figure_better():
-    found = fairness.felt(ALONE, REGULAR, GREEDY, FEAST)
+    found = fairness.mutual_effects(ALONE, REGULAR, GREEDY, GREEDY_ALONE)
     assert found["beside_pods"] == 2
     assert found["beside_ready_ms"]["p50"] == 20.0
     assert found["p99_to_alone"] == pytest.approx(4.0)
@@ -39,17 +39,17 @@ def test_who_comes_later_does_not_make_the_figure_better():
 
 
 def test_what_the_greedy_lose_is_to_their_own_time_alone():
-    found = fairness.felt(ALONE, REGULAR, GREEDY, FEAST)
+    found = fairness.mutual_effects(ALONE, REGULAR, GREEDY, GREEDY_ALONE)
     assert found["greedy_s_to_alone"] == pytest.approx(1.5)
     assert found["jain_greedy"] == pytest.approx(0.8)
 
 
 def test_a_tenant_without_a_pod_beside_them_has_no_part_in_the_index():
     late = load([(10.0, 20.0)], [(17.0, 5.0)], begun=10.0, ended=17.0)
-    assert fairness.felt(ALONE, late, GREEDY, FEAST)["jain_beside"] == 1.0
+    assert fairness.mutual_effects(ALONE, late, GREEDY, GREEDY_ALONE)["jain_beside"] == 1.0
 
 
-def test_changes_and_the_writes_that_they_became_are_told():
+def test_changes_and_the_writes_that_they_became_are_reported():
     storm = {"changes": 900, "begun_at": 10.0, "ended_at": 16.0}
     found = fairness.in_storm(ALONE, REGULAR, storm, 300)
     assert (found["storm_changes"], found["storm_writes"]) == (900, 300)

@@ -10,7 +10,7 @@ from bench.memory import restarts
 FOUND = {"lease_s": 7.0, "engage_s": 4.0}
 CHURNED: dict[str, Any] = {
     "names": ["churn-0", "churn-1", "churn-2", "churn-3"],
-    # one before the kill, two while nobody works, one of which went before it was seen, one after
+    # one before the kill, two while no one works, one of which went before it was seen, one after
     "sent_at": {"churn-0": 99.0, "churn-1": 101.0, "churn-2": 106.0, "churn-3": 112.5},
     "ready_at": {"churn-0": 99.1, "churn-2": 110.0, "churn-3": 112.6},
 }
@@ -25,7 +25,7 @@ LIFE = {
 }
 
 
-def test_the_way_to_in_step_is_told_in_its_parts_and_as_one():
+def test_the_way_to_in_step_is_reported_in_its_parts_and_as_one():
     found = restarts.moments(CHURNED, FOUND, 100.0)
     assert found["in_step_s"] == pytest.approx(4.0)
     assert found["kill_to_in_step_s"] == pytest.approx(11.0)

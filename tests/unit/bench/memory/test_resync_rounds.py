@@ -1,4 +1,4 @@
-"""What is read of the patrol's rounds, and of what a process has read."""
+"""What is read of the resync's rounds, and of what a process has read."""
 
 import asyncio
 import os
@@ -14,9 +14,9 @@ async def test_whole_lines_of_one_more_round_are_waited_for(tmp_path: Path):
     log = tmp_path / "syncer.log"
     log.write_text('{"event":"resync.finished","sessions":9}\n')
     before = log.stat().st_size
-    ground: Any = SimpleNamespace(log=log)
-    ground.running = SimpleNamespace(process=SimpleNamespace(has_ended=False))
-    waiting = asyncio.ensure_future(resync_rounds._ended(ground, before, 0))
+    rig: Any = SimpleNamespace(log=log)
+    rig.running = SimpleNamespace(process=SimpleNamespace(has_ended=False))
+    waiting = asyncio.ensure_future(resync_rounds._ended(rig, before, 0))
     with log.open("a") as more:
         more.write('{"event":"other"}\n{"event":"resync.finished","sess')
         more.flush()

@@ -16,7 +16,7 @@ def fresh():
     image_python.python.cache_clear()
 
 
-def test_without_the_images_root_it_is_this_environments_and_reports_say_so(monkeypatch):
+def test_without_the_images_root_it_is_this_environments_and_reports_report_it(monkeypatch):
     monkeypatch.setattr(image_python.debian, "known_root", lambda: None)
     script = "import orjson, syncer, sys; print(sys.executable)"
     words = [*image_python.python(), "-c", script]

@@ -57,7 +57,7 @@ async def test_a_peer_is_measured_by_the_process_that_it_names(tmp_path):
     await eventually(lambda: not Path(f"/proc/{found.pid}").exists())  # reaped by init
 
 
-async def test_a_peer_that_ends_at_once_is_told_with_what_it_said(tmp_path):
+async def test_a_peer_that_ends_at_once_is_reported_with_what_it_reported(tmp_path):
     peer = script(tmp_path, "raise SystemExit('no such flag')")
     syncer = SyncerLauncher(command=f"{{python}} {peer}", pid_file=tmp_path / "peer.pid")
     with pytest.raises(SystemExit, match=r"(?s)was not written\. .*no such flag"):

@@ -31,7 +31,7 @@ def test_nothing_has_no_quantile():
     assert math.isnan(found.worst)
 
 
-def test_one_in_a_thousand_is_told_of_where_there_are_a_thousand():
+def test_one_in_a_thousand_is_reported_of_where_there_are_a_thousand():
     assert "p999" not in statistics.summary(range(statistics.ENOUGH - 1)).as_dict()
     assert statistics.summary(range(1, 2001)).as_dict()["p999"] == 1998
 

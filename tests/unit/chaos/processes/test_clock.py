@@ -1,4 +1,4 @@
-"""The wall clock of another process is what the drill says; its monotonic one is everybody's."""
+"""The wall clock of another process is what the drill says. Its monotonic one is everyone's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_one_process_has_a_clock_of_its_own(tmp_path: Path):
         assert before[1] <= monotonic <= after[1]
 
 
-def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_compiler_it_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(MissingCompilerError, match="no C compiler"):
         ClockOffset(tmp_path)

@@ -58,7 +58,7 @@ def test_the_first_accepted_write_of_the_other_counts_in_whichever_cluster():
     assert math.isnan(hand_over(others[:4]))
 
 
-def test_a_report_tells_it_beside_the_goal():
+def test_a_report_reports_it_beside_the_goal():
     report = DrillReport("follow", DrillOptions(count=2, seed=1), hand_overs=[8.0, 7.0, 9.5])
     told = "hand-over 8.0 s (goal 10), from kill -9 to the first accepted write of the other:"
     assert told in str(report)

@@ -59,7 +59,7 @@ def delete(uid: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_marked", [False, True])
-def test_what_nobody_asked_for_is_wrong_once(judge, is_marked):
+def test_what_no_one_asked_for_is_wrong_once(judge, is_marked):
     body = twin("web", "u1")
     judge.below(SERVICES)("ADDED", body)
     if is_marked:
@@ -77,7 +77,7 @@ def test_what_was_asked_for_is_right(judge, tenant):
 
 
 @pytest.mark.parametrize("kind", ["MODIFIED", "DELETED"])
-def test_what_is_nobodys_stays_as_it_is(judge, kind):
+def test_what_belongs_to_no_tenant_stays_as_it_is(judge, kind):
     body = {"metadata": {"name": "x", "namespace": "below", "uid": "s", "resourceVersion": "7"}}
     judge.bystanders["s"] = "7"
     judge.below(SERVICES)("ADDED", body)

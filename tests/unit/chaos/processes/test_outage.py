@@ -28,7 +28,7 @@ def test_it_is_compared_with_the_better_of_before_and_after(
     assert [each.rule for each in told] == (["slower"] if found > outage.GOAL else [])
 
 
-def test_what_was_not_measured_is_told():
+def test_what_was_not_measured_is_reported():
     p99 = (50.0, math.nan, 50.0)
     assert outage.slower(outage.ratio(*p99), p99)
 

@@ -1,4 +1,4 @@
-"""The man in the middle: without a fault nobody sees him, and each fault does what it is called."""
+"""The man in the middle: without a fault no one sees him, and each fault does what it is called."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIST = {"metadata": {"resourceVersion": "500"}, "items": [config_map("a", 499)]}
 
 
 async def well(request: FaultyRequest, answer: FaultyAnswer) -> None:
-    """An API server that has one ConfigMap, and six events of it for whoever watches."""
+    """An API server that has one ConfigMap, and six events of it for the one that watches."""
     if request.query.get("watch"):
         await answer.begin()
         for number in range(6):
@@ -103,7 +103,7 @@ async def test_what_is_unanswered_has_taken_effect(middle):
     assert [request.method for request in middle.server.requests] == ["POST"]
 
 
-async def test_what_is_late_arrives_when_nobody_waits(middle):
+async def test_what_is_late_arrives_when_no_one_waits(middle):
     middle.arm("late", seconds=0.05)
     with pytest.raises(errors.Unavailable):
         await middle.create()
@@ -147,7 +147,7 @@ async def test_garbled_answers_are_no_json(middle):
         await middle.client.list(CONFIG_MAPS)
 
 
-async def test_nobody_answers_a_stalled_request_until_the_script_ends(middle):
+async def test_no_one_answers_a_stalled_request_until_the_script_ends(middle):
     middle.arm("stall")
     asking = asyncio.create_task(middle.create())
     await eventually(lambda: middle.script.befallen)
@@ -200,7 +200,7 @@ async def test_watches_break(middle, kind, problem):
         await middle.watch()
 
 
-async def test_a_watch_drop_by_drop_tells_the_same(middle):
+async def test_a_watch_drop_by_drop_reports_the_same(middle):
     middle.arm("drip", seconds=0.05)
     assert len(await middle.watch()) == 6
 
@@ -235,7 +235,7 @@ async def test_watches_are_cut_and_held():
             await anext(events)
 
 
-async def test_a_write_that_comes_again_too_early_is_told(middle):
+async def test_a_write_that_comes_again_too_early_is_reported(middle):
     middle.arm("429")
     await middle.create()
     assert not middle.script.hasty
@@ -249,7 +249,7 @@ async def test_a_write_that_comes_again_too_early_is_told(middle):
     assert len(middle.script.hasty) == 1, port
 
 
-async def test_each_fault_is_seen_to_befall_somebody(middle):
+async def test_each_fault_is_seen_to_have_an_effect(middle):
     """A fault of the table that no request ever meets would prove nothing."""
     for kind in FAULTS:
         middle.arm(kind, seconds=0.01)

@@ -63,7 +63,7 @@ def world() -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
         SECRETS: [],
     }
     below = {kind: [twin(body) for body in found] for kind, found in above.items()}
-    below[CONFIG_MAPS].pop()  # nobody needs it
+    below[CONFIG_MAPS].pop()  # no one needs it
     return below, above
 
 
@@ -90,7 +90,7 @@ def test_a_twin_of_another_uid_is_an_orphan_and_its_place_is_lost():
     assert rules(below, above) == ["orphan", "lost"]
 
 
-def test_what_a_stranger_has_the_name_of_is_not_lost():
+def test_a_name_of_a_foreign_object_is_not_lost():
     below, above = world()
     above[SERVICES].append(of_tenant(rest.FOREIGN, "u8", spec={"ports": []}))
     assert rules(below, above) == []
@@ -104,7 +104,7 @@ def test_two_for_one_are_a_duplicate():
     assert rules(below, above)[0] == "duplicate"
 
 
-def test_what_is_on_its_way_out_at_rest_is_told_on_either_side():
+def test_what_is_on_its_way_out_at_rest_is_reported_on_either_side():
     below, above = world()
     below[PODS][0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert rules(below, above) == ["orphan"]
@@ -123,7 +123,7 @@ def test_what_is_on_its_way_out_at_rest_is_told_on_either_side():
         (PODS, "status", {"phase": "Failed", "conditions": []}, "untold"),
     ],
 )
-def test_what_a_twin_says_otherwise_is_told(kind, part, value, rule):
+def test_a_difference_of_a_twin_is_reported(kind, part, value, rule):
     below, above = world()
     below[kind][0][part] = value
     assert rule in rules(below, above)

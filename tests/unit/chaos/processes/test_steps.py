@@ -43,6 +43,6 @@ def test_every_fault_is_armed_by_some_seed():
         ("/readyz", False),
     ],
 )
-def test_lists_are_told_from_objects(path, expected):
+def test_lists_are_distinguished_from_objects(path, expected):
     assert is_list(ProxiedRequest("GET", path, (), b"")) == expected
     assert not is_list(ProxiedRequest("POST", path, (), b""))

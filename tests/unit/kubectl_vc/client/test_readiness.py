@@ -23,7 +23,7 @@ def body(*conditions: tuple, generation: int = 1) -> dict:
     }
 
 
-def test_a_new_object_has_nothing_done_and_nobody_to_blame():
+def test_a_new_object_has_nothing_done_and_no_one_to_blame():
     state = readiness.assess_readiness({"metadata": {"generation": 1}})
     assert state == Readiness(
         has_conditions=False,
@@ -35,7 +35,7 @@ def test_a_new_object_has_nothing_done_and_nobody_to_blame():
     )
 
 
-def test_components_are_told_in_the_order_of_the_work():
+def test_components_are_reported_in_the_order_of_the_work():
     state = readiness.assess_readiness(
         body(
             (wellknown.CONTROLLER_MANAGER_READY, "True", "Ready"),
@@ -79,7 +79,7 @@ def test_a_ready_object_has_all_components_and_no_blocker():
     assert state.blocker is None
 
 
-def test_what_was_said_of_an_older_generation_counts_for_nothing():
+def test_what_was_reported_of_an_older_generation_counts_for_nothing():
     state = readiness.assess_readiness(
         body(
             (wellknown.READY, "True", "Ready"),
@@ -91,7 +91,7 @@ def test_what_was_said_of_an_older_generation_counts_for_nothing():
     assert state.blocker == BlockingCondition("etcd", "X", "words")
 
 
-def test_a_stalled_object_says_why_itself_or_through_the_part_it_is_about():
+def test_a_stalled_object_specifies_why_itself_or_through_the_part_it_is_about():
     stalled = body(
         (wellknown.STALLED, "True", "NameCollision"), (wellknown.ETCD_READY, "Unknown", "New")
     )

@@ -91,7 +91,7 @@ def test_another_failure_has_a_grace_of_its_own(monkeypatch):
     assert ended(monkeypatch, *steps)[1] == ""
 
 
-def test_the_time_limit_is_told_as_before(monkeypatch):
+def test_the_time_limit_is_reported_as_before(monkeypatch):
     _, why = ended(monkeypatch, (0, FAILED), seconds=GRACE / 4)
     assert "is not ready after" in why
     assert "Waiting longer" not in why

@@ -71,7 +71,7 @@ async def test_it_restarts_kubectl_on_the_same_port_until_it_is_not_recorded(
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"port": 4711}]
 
 
-async def test_a_start_that_fails_reports_what_kubectl_says(tmp_path, capsys, pipe):
+async def test_a_start_that_fails_reports_what_kubectl_reports(tmp_path, capsys, pipe):
     failing = "import sys; sys.exit('error: services is forbidden')"
     assert await forwarder.run_forwarder(order(tmp_path, failing), pipe[0]) == 1
     assert json.loads(capsys.readouterr().out) == {"error": "error: services is forbidden"}

@@ -9,7 +9,7 @@ def from_status(code: int, message: str, reason: str = "", **details) -> errors.
     return errors.from_status(code, status, where="https://super: POST /x")
 
 
-def test_a_refusal_of_rbac_says_who_may_not_what_and_how_to_get_it():
+def test_a_refusal_of_rbac_reports_who_may_not_what_and_how_to_get_it():
     told = cli_errors.describe_error(
         from_status(
             403,

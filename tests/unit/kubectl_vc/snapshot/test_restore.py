@@ -40,7 +40,7 @@ def test_the_dry_run_lists_the_changes():
     ]
 
 
-def test_a_comparison_that_failed_says_so():
+def test_a_comparison_that_failed_reports_it():
     snapshot = body()
     snapshot["status"]["comparison"] = {"requested": "t"}
     assert "not known" in list(restore.describe_comparison(snapshot))[1]

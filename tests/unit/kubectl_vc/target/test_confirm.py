@@ -38,7 +38,7 @@ def test_without_a_loss_there_is_nothing_to_confirm(listed):
         ),
     ],
 )
-def test_a_status_of_an_older_component_confirms_nothing_and_says_why(body, words):
+def test_a_status_of_an_older_component_confirms_nothing_and_reports_why(body, words):
     with pytest.raises(CliError, match=words) as caught:
         confirm.build_confirmation("c2", body)
     assert "Upgrade virtual-cluster in the super cluster" in str(caught.value)

@@ -9,7 +9,7 @@ from kubectl_vc.target import doctor, manifests
 from tests.support.kubectl_vc.super_clusters import body, held
 
 
-def test_a_resolver_is_an_address_and_the_doctor_tells_where_there_is_none():
+def test_a_resolver_is_an_address_and_the_doctor_reports_where_there_is_none():
     with pytest.raises(CliError, match="is not an IP address"):
         manifests.parse_resolvers(["dns.example.com"])
     with pytest.raises(CliError, match="names an interface"):
@@ -28,7 +28,7 @@ def results(found) -> dict[str, str]:
     return {each.check: each.result for each in doctor.list_check_results(found)}
 
 
-def test_the_doctor_tells_each_condition():
+def test_the_doctor_reports_each_condition():
     found = body(
         Ready="False",
         Reachable="True",
@@ -61,7 +61,7 @@ def test_an_overlap_is_a_fault_where_networks_meet(status, flat, result):
     assert results(body(flat=flat, NetworksOverlap=status))["NetworksOverlap"] == result
 
 
-def test_the_doctor_tells_when_nobody_looks():
+def test_the_doctor_reports_when_no_one_looks():
     assert results({"metadata": {"name": "c2"}}) == {"Checked": "unknown"}
     assert results(body(generation=2, Reachable="True"))["Checked"] == "unknown"
 

@@ -58,7 +58,7 @@ async def test_a_target_that_is_drained_is_taken_from_all_and_waited_for(monkeyp
     ]
 
 
-async def test_what_does_not_go_in_time_is_told(monkeypatch):
+async def test_what_does_not_go_in_time_is_reported(monkeypatch):
     monkeypatch.setattr(drain, "_POLL_SECONDS", 0.001)
     silence = "c2 does not answer"
     for reachable in ("True", "False"):

@@ -54,7 +54,7 @@ def test_who_joins_again_without_a_word_keeps_the_mode(known, wished, mode):
 
 
 @pytest.mark.parametrize("known", [None, {"spec": {"mode": "apiserver"}}])
-def test_an_authority_of_kubelets_that_nobody_asks_is_refused(known):
+def test_an_authority_of_kubelets_that_no_one_asks_is_refused(known):
     with pytest.raises(CliError, match="Add --mode agent"):
         join._choose_mode(known, wish(kubelet_authorities=b"PEM"))
     asked = wish(kubelet_authorities=b"PEM", mode="agent")

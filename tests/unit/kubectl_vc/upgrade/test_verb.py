@@ -83,7 +83,7 @@ def test_the_explanation():
     ]
 
 
-def test_nothing_is_said_plainly():
+def test_nothing_is_reported_plainly():
     assert list(verb.describe_difference("a", "b", VersionDifference(restarts=()))) == [
         "ClusterVersion: a -> b",
         "Restarts, in this order: nothing",

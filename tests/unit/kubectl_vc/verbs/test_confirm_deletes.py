@@ -33,6 +33,6 @@ def test_the_store_comes_from_the_field_and_not_from_the_message():
         (body(heldStore={}), "has no UID, because the tenant's etcd has no Namespace"),
     ],
 )
-def test_without_a_store_nothing_is_confirmed_and_the_error_says_why(found: Any, words: str):
+def test_without_a_store_nothing_is_confirmed_and_the_error_reports_why(found: Any, words: str):
     with pytest.raises(CliError, match=words):
         held_store("it", found)

@@ -107,7 +107,7 @@ def test_what_cannot_be_meant_is_refused_with_field_and_remedy(text, told):
     assert told in refused(text)
 
 
-def test_a_name_without_namespace_goes_where_the_flag_or_context_says():
+def test_a_name_without_namespace_goes_where_the_flag_or_context_specifies():
     body = create_manifests.build_virtual_cluster("web", "v1.36").virtual_cluster
     assert (
         create_manifests.with_namespace(body, "shop", is_explicit=False)["metadata"]["namespace"]
@@ -193,7 +193,7 @@ MERGES = "a: &a {k: 1}\n" + "".join(
         (of_spec("{clusterVersionName: ../..}"), "'../..' is not a valid object name"),
     ],
 )
-def test_what_says_more_than_its_text_shows_is_refused(text, told):
+def test_what_reports_more_than_its_text_shows_is_refused(text, told):
     said = refused(text)
     assert told in said
     assert said.startswith("vc.yaml")
@@ -229,7 +229,7 @@ def test_a_version_by_flag_is_a_name_and_no_path():
         ({"tenancy.x-k8s.io/deletion-protection": "disabled"}, "disabled"),
     ],
 )
-def test_a_tenant_is_protected_unless_its_manifest_says_otherwise(labels, protection):
+def test_a_tenant_is_protected_unless_its_manifest_differs(labels, protection):
     """T2-12, SEC-85."""
     metadata = {"name": "web", **({"labels": labels} if labels else {})}
     made = create_manifests.with_namespace({"metadata": metadata}, "shop", is_explicit=False)

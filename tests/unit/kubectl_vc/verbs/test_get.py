@@ -16,7 +16,7 @@ def pod(name: str, namespace: str, **status) -> dict:
     }
 
 
-def test_namespaces_pods_and_nodes_say_which_tenant_namespace_they_are_for():
+def test_namespaces_pods_and_nodes_report_which_tenant_namespace_they_are_for():
     found = get.SuperSummary(
         namespaces=[
             {"metadata": {"name": "a-1-web", "creationTimestamp": STAMP}},
@@ -61,7 +61,7 @@ def test_other_super_clusters_are_shown_with_their_phase_and_their_pods():
     assert get.build_targets_table({"status": {}}) == ""
 
 
-def test_what_has_nothing_yet_is_said_in_words():
+def test_what_has_nothing_yet_is_reported_in_words():
     assert get.build_super_tables(get.SuperSummary([], [], []), NOW) == (
         "\nIt has no namespaces in the super cluster yet.\n"
     )
@@ -97,7 +97,7 @@ def test_a_pods_status_is_what_is_wrong_with_it_else_its_phase(status, shown):
     assert get.format_pod_status(pod("a", "b", **status)) == shown
 
 
-def test_a_pod_that_is_going_says_so():
+def test_a_pod_that_is_going_reports_it():
     going = pod("a", "b")
     going["metadata"]["deletionTimestamp"] = STAMP
     assert get.format_pod_status(going) == "Terminating"

@@ -29,7 +29,7 @@ OLD = {
 }
 
 
-def test_the_table_has_the_age_last_and_says_what_is_not_known():
+def test_the_table_has_the_age_last_and_reports_what_is_not_known():
     assert listing.build_table([NEW, OLD], now=NOW, everywhere=False, form=OutputFormat.TABLE) == (
         "NAME   PHASE     READY     VERSION   ENDPOINT                  AGE\n"
         "new    Pending   Unknown   <none>    <none>                    60s\n"
@@ -51,7 +51,7 @@ def test_namespaces_come_first_and_wide_adds_columns():
     ]
 
 
-def test_one_that_is_being_deleted_says_so():
+def test_one_that_is_being_deleted_reports_it():
     going = {**OLD, "metadata": {**OLD["metadata"], "deletionTimestamp": "2026-01-02T00:00:00Z"}}
     table = listing.build_table([going], now=NOW, everywhere=False, form=OutputFormat.TABLE)
     assert "Terminating" in table

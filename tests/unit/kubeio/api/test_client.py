@@ -170,7 +170,7 @@ async def test_silence_runs_into_the_deadline_and_is_not_repeated():
         assert len(server.requests) == 1
 
 
-async def test_nobody_there_is_tried_again_even_for_a_create():
+async def test_no_one_there_is_tried_again_even_for_a_create():
     endpoint = Endpoint(server="http://127.0.0.1:1", name="nobody")
     async with Client(endpoint) as client:
         with pytest.raises(errors.NotSent, match=r"cannot connect to 127\.0\.0\.1:1"):
@@ -426,7 +426,7 @@ async def test_what_is_sent():
     )
 
 
-async def test_acting_as_somebody_else_is_said_in_headers():
+async def test_acting_as_another_owner_is_reported_in_headers():
     async def handler(request, answer):
         await answer.json(GOOD)
 

@@ -1,4 +1,4 @@
-"""Events: the same news is counted, other news is not, and trouble is nobody's problem."""
+"""Events: the same news is counted, other news is not, and trouble is no tenant's problem."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def _recorder(store):
                 await task
 
 
-async def test_an_event_says_what_the_api_wants_to_know():
+async def test_an_event_reports_what_the_api_wants_to_know():
     store = EventServer()
     async with _recorder(store) as recorder:
         recorder.record(POD, "Held", "The annotation x is unknown.", kind="Warning")
@@ -127,7 +127,7 @@ async def test_a_new_object_of_the_same_name_is_another_object():
         await eventually(lambda: len(store.events) == 2)
 
 
-async def test_an_event_that_the_server_forgot_is_posted_anew():
+async def test_an_event_that_the_server_forgot_is_posted_again():
     store = EventServer()
     async with _recorder(store) as recorder:
         recorder.record(POD, "Held", "one")

@@ -199,7 +199,7 @@ async def test_a_stolen_lease_ends_the_scope_at_the_next_look():
         assert store.holder == "thief"  # what is not ours is not given back
 
 
-async def test_a_strangers_edit_does_not_lose_the_lease():
+async def test_a_foreign_edit_does_not_lose_the_lease():
     store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
     async with store.running(), _candidate(store, time, scope) as (lease, _):
         await eventually(lambda: scope.running and time.asleep == 1)
@@ -239,7 +239,7 @@ async def test_the_second_waits_for_as_long_as_the_first_renews_and_takes_over_w
 
 
 def _writer(request):
-    """Who is to hold the lease after this request; None for a read."""
+    """Who is to hold the lease after this request. None for a read."""
     return orjson.loads(request.body)["spec"]["holderIdentity"] if request.body else None
 
 
@@ -264,7 +264,7 @@ async def test_the_next_process_of_a_pod_takes_back_what_the_one_before_it_left(
 
 
 async def test_of_two_processes_of_one_pod_the_earlier_ends_at_its_next_renewal():
-    """No kubelet has that; one that does must not have two writers, nor lose the later's lease."""
+    """No kubelet has that. One that does must not have two writers, nor lose the later's lease."""
     store, time = LeaseServer(), FakeTime()
     first, second = LeaseScope(), LeaseScope()
     async with store.running(), _candidate(store, time, first) as (_, earlier):

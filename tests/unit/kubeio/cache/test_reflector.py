@@ -1,4 +1,4 @@
-"""How a reflector lists, streams, and begins anew: what its store holds afterwards."""
+"""How a reflector lists, streams, and begins again: what its store holds afterwards."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_nothing_is_synced_before_the_end_of_the_list():
         assert run.names == ["a"]
 
 
-async def test_a_streamed_list_that_breaks_before_its_end_is_begun_anew():
+async def test_a_streamed_list_that_breaks_before_its_end_is_begun_again():
     """REL-05, REL-31: what came of it counts for nothing."""
 
     async def break_off(answer):
@@ -102,7 +102,7 @@ async def test_a_server_without_streamed_lists_is_asked_page_by_page(code):
 
 
 @pytest.mark.parametrize("is_streamed", [True, False])
-async def test_a_list_that_nobody_could_hold_is_given_up(is_streamed):
+async def test_a_list_that_no_one_could_hold_is_given_up(is_streamed):
     pods = [pod(f"p{number}", number) for number in range(1, 30)]
 
     async def refuse(answer):
@@ -154,7 +154,7 @@ async def test_who_hurries_it_ends_a_try_that_waits_in_vain():
         assert (run.names, run.reflector.restarts) == (["a"], 1)
 
 
-async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
+async def test_gone_in_the_middle_lists_again_and_finds_what_was_missed():
     """REL-31: an ERROR event of a running watch."""
 
     async def gone(answer):
@@ -171,7 +171,7 @@ async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
         assert run.told[2:] == [("add", "c", False), ("delete", "a", False)]
 
 
-async def test_gone_at_the_door_lists_anew_too():
+async def test_gone_at_the_door_lists_again_too():
     """REL-31: an answer to its request."""
 
     async def gone(answer):
@@ -191,7 +191,7 @@ async def test_gone_at_the_door_lists_anew_too():
         assert script.watched == ["list", "10", "list"]
 
 
-async def test_a_store_that_went_back_is_listed_anew():
+async def test_a_store_that_went_back_is_listed_again():
     """REL-10: another server, with an older state."""
 
     async def cut(answer):
@@ -207,7 +207,7 @@ async def test_a_store_that_went_back_is_listed_anew():
         assert ("delete", "a", False) in run.told
 
 
-async def test_whoever_knows_of_another_store_has_the_collection_listed_anew_at_once():
+async def test_the_finder_of_another_store_has_the_collection_listed_again_at_once():
     """Its revision is beyond the watch's place, so that nothing else would tell."""
     script = WatchScript(scene(pod("a", 5), version=10), scene(pod("b", 7), version=5000))
     async with running(script) as run:

@@ -1,4 +1,4 @@
-"""A server whose pages have no end is given up and told of; nothing is taken from it."""
+"""A server whose pages have no end is given up and told of. Nothing is taken from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def item(name: str) -> dict[str, object]:
 
 
 class EndlessLists:
-    """Refuses to stream; has `pages` pages, or no last one, and `barren` of them are empty."""
+    """Refuses to stream. Has `pages` pages, or no last one, and `barren` of them are empty."""
 
     def __init__(self, *, pages: int = 0, barren: int = 0) -> None:
         self.pages, self.barren = pages, barren

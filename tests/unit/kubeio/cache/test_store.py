@@ -36,7 +36,7 @@ class RecordedEvents(list):
         self.append((old and old.resource_version, new and new.resource_version, live))
 
 
-def test_a_store_that_keeps_nothing_tells_of_all_that_comes_by():
+def test_a_store_that_keeps_nothing_reports_all_that_comes_by():
     store, told = Store(has_metadata_only=False), RecordedEvents()
     store.subscribe(told)
     store.put(_entry(version="1"), live=False)
@@ -87,7 +87,7 @@ def test_managed_fields_go_wherever_they_stand(before, metadata):
     assert entry.name == "a"
 
 
-def test_the_digest_tells_of_everything_in_the_metadata_but_the_version():
+def test_the_digest_reports_everything_in_the_metadata_but_the_version():
     first = _entry(version="1", labels={"a": "1"}, generation=1)
     assert (
         _entry(version="2", labels={"a": "1"}, generation=1).metadata_digest
@@ -184,7 +184,7 @@ def test_subscribers_hear_of_changes_and_of_nothing_else():
     store.put(_entry(version="1"), live=True)  # the very same version
     store.put(_entry(version="2"), live=True)
     store.discard(_entry(version="3"), live=True)
-    store.discard(_entry(version="3"), live=True)  # was not there any more
+    store.discard(_entry(version="3"), live=True)  # was not there any longer
     assert told == [(None, "1", False), ("1", "2", True), ("3", None, True)]
 
 
@@ -203,7 +203,7 @@ def test_replay_shows_what_is_there():
     assert told == [(None, "1", False)]
 
 
-def test_a_complete_list_finds_what_is_gone_and_says_that_it_rests_on_absence():
+def test_a_complete_list_finds_what_is_gone_and_reports_that_it_rests_on_absence():
     store, told = Store(), RecordedEvents()
     for name in "abc":
         store.put(_entry(name), live=True)
@@ -236,7 +236,7 @@ _groups = st.sets(st.sampled_from(["x", "y", "z"]))
         st.tuples(st.sampled_from(["put", "discard", "replace"]), _names, _groups), max_size=40
     )
 )
-def test_indexes_always_say_what_the_entries_say(steps):
+def test_indexes_always_report_what_the_entries_say(steps):
     store = Store(indexes={"groups": lambda entry: entry.labels})
     for number, (step, name, groups) in enumerate(steps):
         entry = _entry(name, version=str(number), labels=dict.fromkeys(groups, ""))

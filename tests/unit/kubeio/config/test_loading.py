@@ -90,7 +90,7 @@ def test_saying_that_tls_is_verified_is_fine():
         (None, "it is empty"),
     ],
 )
-def test_what_is_wrong_is_said(document, words):
+def test_what_is_wrong_is_reported(document, words):
     with pytest.raises(CredentialsError, match=words):
         loading.load_tenant_kubeconfig(_bytes(document))
 
@@ -186,7 +186,7 @@ def _changed(change):
 
 
 @pytest.mark.parametrize(("change", "words"), MISSHAPEN)
-async def test_a_shape_that_is_wrong_is_told_with_its_place(tmp_path, change, words):
+async def test_a_shape_that_is_wrong_is_reported_with_its_place(tmp_path, change, words):
     (tmp_path / "config").write_bytes(_changed(change))
     with pytest.raises(CredentialsError) as raised:
         await loading.load_user_kubeconfig(str(tmp_path / "config"))
@@ -195,7 +195,7 @@ async def test_a_shape_that_is_wrong_is_told_with_its_place(tmp_path, change, wo
 
 
 @pytest.mark.parametrize(("change", "words"), MISSHAPEN)
-def test_the_same_is_told_of_a_secret_and_nothing_of_what_is_in_it(change, words):
+def test_the_same_is_reported_of_a_secret_and_nothing_of_what_is_in_it(change, words):
     with pytest.raises(CredentialsError) as raised:
         loading.load_secret_kubeconfig(_changed(change))
     assert words in str(raised.value)
@@ -216,7 +216,7 @@ def test_the_same_is_told_of_a_secret_and_nothing_of_what_is_in_it(change, words
         ({"client-certificate": 5}, "users[0].user.client-certificate is not a string"),
     ],
 )
-async def test_a_login_of_a_wrong_shape_is_told_with_its_place(tmp_path, user, words):
+async def test_a_login_of_a_wrong_shape_is_reported_with_its_place(tmp_path, user, words):
     document = _document()
     document["users"][0]["user"] = user
     (tmp_path / "config").write_bytes(_bytes(document))
@@ -253,7 +253,7 @@ async def test_the_files_are_named(tmp_path, monkeypatch):
         await loading.load_user_kubeconfig(str(one))
 
 
-async def test_broken_yaml_is_told_with_line_and_column(tmp_path):
+async def test_broken_yaml_is_reported_with_line_and_column(tmp_path):
     (tmp_path / "config").write_text("kind: Config\nusers: [sesame: {\n")
     with pytest.raises(CredentialsError, match=f"^{tmp_path}/config .*line 3, column 1$"):
         await loading.load_user_kubeconfig(str(tmp_path / "config"))
@@ -262,7 +262,7 @@ async def test_broken_yaml_is_told_with_line_and_column(tmp_path):
         await loading.load_user_kubeconfig(str(tmp_path / "config"))
 
 
-def test_the_contexts_of_a_secret_are_not_told():
+def test_the_contexts_of_a_secret_are_not_reported():
     content = _bytes(_document(contexts=[{"name": "sesame"}]))
     with pytest.raises(CredentialsError) as raised:
         loading.load_secret_kubeconfig(content, context="z")
@@ -299,7 +299,7 @@ async def test_the_environment_lists_files_and_the_first_to_name_something_wins(
     assert (await loading.load_user_kubeconfig()).server == "https://first"
 
 
-async def test_no_kubeconfig_at_all_says_what_to_do(tmp_path, monkeypatch):
+async def test_no_kubeconfig_at_all_reports_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/none")
     with pytest.raises(CredentialsError, match="Use --kubeconfig FILE"):
         await loading.load_user_kubeconfig()

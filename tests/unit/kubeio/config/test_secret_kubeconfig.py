@@ -71,7 +71,7 @@ def test_a_key_and_a_context_of_the_kubeconfig_may_be_named():
     assert endpoint({"config": kubeconfig()}, context="y").token == "second"
 
 
-def test_what_the_object_says_wins():
+def test_what_the_object_specifies_wins():
     """A0-05, A1-01."""
     local = kubeconfig("https://127.0.0.1:6443", {"tls-server-name": "old"})
     for data in ({"config": local}, {"config": kubeconfig("")}, {**PARTS, "server": b""}):
@@ -145,7 +145,7 @@ def test_other_addresses_are_taken(host):
         ({"config": b"\xff"}, "not the YAML"),
     ],
 )
-def test_what_is_wrong_is_said_and_no_value_is_quoted(data, words):
+def test_what_is_wrong_is_reported_and_no_value_is_quoted(data, words):
     with pytest.raises(CredentialsError, match=words) as raised:
         endpoint(data)
     assert "Evil" not in str(raised.value)
@@ -162,7 +162,7 @@ def test_a_surrogate_in_a_url_is_a_sentence():
         endpoint({"config": escaped})
 
 
-def test_authorities_are_certificates_and_not_more_than_somebody_reads():
+def test_authorities_are_certificates_and_not_more_than_can_be_read():
     pem = trustme.CA().cert_pem.bytes()
     assert secret_kubeconfig.check_authorities(pem + pem) == ""
     key = b"-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n"

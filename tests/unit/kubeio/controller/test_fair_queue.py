@@ -240,7 +240,7 @@ def test_a_group_with_much_to_do_has_no_start_on_others():
     assert max(served.values()) - min(served.values()) <= 2, served
 
 
-def test_turns_that_were_taken_from_nobody_do_not_count():
+def test_turns_that_were_taken_from_no_one_do_not_count():
     queue = _queue()
     for number in range(100):
         queue.add(f"busy/{number}")
@@ -251,7 +251,7 @@ def test_turns_that_were_taken_from_nobody_do_not_count():
     assert [queue.take() for _ in range(2)] == ["other/0", "busy/again"]
 
 
-def test_a_dropped_group_begins_anew():
+def test_a_dropped_group_begins_again():
     queue = _with_greedy()
     _passed_before_each(queue, [f"small/{n}" for n in range(50)])
     queue.drop_group("small")
@@ -311,7 +311,7 @@ def test_what_others_wait_for_goes_before_them_and_passes_no_other_group(before)
     assert _drain(queue) == ["red/1", "green/first", "red/2", "green/1", "green/2"]
 
 
-def test_a_greedy_group_has_its_places_and_no_more():
+def test_a_greedy_group_has_its_places_and_nothing_else():
     """REL-76."""
     queue = _queue(max_in_flight=3)
     for number in range(10):
@@ -414,7 +414,7 @@ def test_giving_back_what_was_not_taken_is_a_bug():
         _queue().done("a/1")
 
 
-def test_the_snapshot_says_what_is_going_on():
+def test_the_snapshot_reports_what_is_going_on():
     clock = QueueClock()
     queue = _queue(clock, name="q")
     queue.add("a/1")
@@ -459,7 +459,7 @@ def test_a_key_has_been_wanted_since_its_first_try_until_one_succeeds():
     queue = _queue(clock)
     queue.add("red/1")
     clock.now = 2.0
-    assert queue.get_age("red/1") is None  # nobody works on it
+    assert queue.get_age("red/1") is None  # no one works on it
     key = queue.take()
     assert queue.get_age(key) == 2.0
     queue.add_rate_limited(key)

@@ -50,12 +50,12 @@ class GroupWaits:
         return {key[0] for key in self.waiting if key[2] == lane and places[key[0]] < LIMIT}
 
     def add(self, key: str) -> None:
-        """Want a key; it keeps to the lane in its name."""
+        """Want a key. It keeps to the lane in its name."""
         self.queue.add(key, low=key[2] == "l")
         (self.again if key in self.in_hand else self.waiting).add(key)
 
     def take(self) -> None:
-        """Take a key and see that nobody was passed over for too long."""
+        """Take a key and see that no one was passed over for too long."""
         high, low = self.can_be_served("h"), self.can_be_served("l")
         key = self.queue.take()
         if key is None:
@@ -110,7 +110,7 @@ def check_fairness(script: list[str | int]) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(SCRIPTS)
-def test_nobody_who_can_be_served_is_passed_over_for_more_rounds_than_credit_has(script):
+def test_no_client_that_can_be_served_is_passed_over_for_more_rounds_than_credit_has(script):
     check_fairness(script)
 
 
@@ -184,7 +184,7 @@ class InterleavedWorkers:
 
 
 async def _ended(waiter: asyncio.Future[str], keys: FairQueue[str]) -> None:
-    """Give up waiting for a key; one that was given out all the same goes back."""
+    """Give up waiting for a key. One that was given out all the same goes back."""
     await asyncio.sleep(0)
     waiter.cancel()
     with contextlib.suppress(asyncio.CancelledError):

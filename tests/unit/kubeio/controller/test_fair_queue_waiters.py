@@ -32,7 +32,7 @@ async def test_waiters_are_served_as_keys_come():
     assert len(set(got)) == 50
 
 
-async def test_a_delayed_key_wakes_whoever_waits():
+async def test_a_delayed_key_enqueues_the_waiting_worker():
     queue = FairQueue(group=lambda key: key)
     waiting = asyncio.ensure_future(queue.get())
     await asyncio.sleep(0)

@@ -90,7 +90,7 @@ async def test_waiting_without_a_time_backs_off():
     assert found == [1.0, 2.0, 4.0, 8.0, 8.0]
 
 
-async def test_who_wakes_a_waiting_key_does_not_have_it_wait_longer():
+async def test_waking_a_waiting_key_keeps_its_wait():
     """Twins that go away one after the other wake what waits for the last of them."""
     worker, queue, clock = _worker(_raising(NotReadyYet("something")))
     for _ in range(20):
@@ -100,7 +100,7 @@ async def test_who_wakes_a_waiting_key_does_not_have_it_wait_longer():
     assert await _once(worker, queue) == {"k": 2.0}
 
 
-async def test_who_wakes_a_failing_key_has_it_wait_longer():
+async def test_waking_a_failing_key_lengthens_its_wait():
     worker, queue, _ = _worker(_raising(ValueError("nonsense")))
     found = [(await _once(worker, queue))["k"] for _ in range(4)]
     assert found == [1.0, 2.0, 4.0, 8.0]
@@ -132,7 +132,7 @@ async def test_a_success_in_between_ends_the_row_of_conflicts():
 
 
 @pytest.mark.parametrize("told", [7.0, 86_400.0])
-async def test_whoever_wakes_a_key_has_it_wait_for_as_long_as_its_server_said(monkeypatch, told):
+async def test_a_woken_key_waits_for_as_long_as_its_server_reported(monkeypatch, told):
     """REL-33. A server does not have it wait for ever, either: a tenant's may say what it likes."""
     now, asked = WorkerClock(), []
 
@@ -183,7 +183,7 @@ async def test_a_server_that_has_failed_by_itself_is_asked_half_as_often():
     assert found == [2.0, 4.0, 8.0, 8.0, 8.0]
 
 
-async def test_terminal_is_said_once_and_left():
+async def test_terminal_is_reported_once_and_left():
     worker, queue, _ = _worker(_raising(errors.TerminalError("fix the spec")))
     with structlog.testing.capture_logs() as logs:
         assert await _once(worker, queue) == {}
@@ -225,7 +225,7 @@ async def test_fields_name_the_key_in_what_the_reconcile_logs():
     assert product_logs.LOG_SUBJECT.get() is None
 
 
-async def test_a_poisonous_key_stops_nobody():
+async def test_a_poisonous_key_stops_no_tenant():
     """REL-14."""
     worked = []
     queue = FairQueue(QueueOptions(base_delay=0.001, max_delay=0.01), group=lambda key: key)

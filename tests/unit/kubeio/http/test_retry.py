@@ -60,7 +60,7 @@ class FakeServer:
         )
 
 
-async def test_server_says_how_long_the_client_waits():
+async def test_server_reports_how_long_the_client_waits():
     server = FakeServer(TOO_MANY, AWAY)
     assert await server.call() == "answer"
     assert server.slept == [3.0, 2.0]

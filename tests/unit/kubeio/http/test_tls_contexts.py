@@ -90,7 +90,7 @@ def _shake_hands(client, server, name):
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_old_authorities_pass_where_the_endpoint_says_so_and_names_still_count(tmp_path, strict):
+def test_old_authorities_pass_where_the_endpoint_reports_it_and_names_still_count(tmp_path, strict):
     ca, pair = _loose_chain()
     (tmp_path / "pair").write_bytes(pair)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -142,7 +142,7 @@ def test_a_key_of_another_certificate_is_a_sentence():
         tls_contexts.create_context(_endpoint(client_cert=CERT, client_key=other))
 
 
-def test_an_encrypted_key_is_refused_and_asks_nobody():
+def test_an_encrypted_key_is_refused_and_sends_no_request():
     key = serialization.load_pem_private_key(KEY, None)
     locked = key.private_bytes(
         serialization.Encoding.PEM,

@@ -69,7 +69,7 @@ class TlsServer:
 
 @contextlib.asynccontextmanager
 async def listening(serve, context=None):
-    """The port of a server; its connections end with the block."""
+    """The port of a server. Its connections end with the block."""
     running: set[asyncio.Task] = set()
 
     async def watched(reader, writer):
@@ -180,7 +180,7 @@ async def test_answers_that_come_at_the_same_time_do_not_mix():
     assert sorted(answer.content for answer in found) == bodies
 
 
-async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
+async def test_a_stream_that_no_one_reads_is_held_back(monkeypatch):
     monkeypatch.setattr("kubeio.http.http1_connection._MAX_BUFFERED_BYTES", 1000)
     sent = 0
 
@@ -208,7 +208,7 @@ async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
 
 
 @pytest.mark.parametrize("case", ["authority", "name", "asked-name"])
-async def test_nothing_is_said_to_a_server_that_does_not_prove_itself(case):
+async def test_nothing_is_reported_to_a_server_that_does_not_prove_itself(case):
     issued = CA.issue_cert("other.invalid") if case == "name" else SERVER
     context = _context(trustme.CA()) if case == "authority" else None
     server = TlsServer()
@@ -282,7 +282,7 @@ async def test_a_handshake_that_never_ends_is_given_up_with_its_socket():
             await ended.wait()
 
 
-async def test_an_answer_ends_with_its_connection_only_when_the_server_says_so():
+async def test_an_answer_ends_with_its_connection_only_when_the_server_reports_it():
     async with (
         listening(TlsServer(TO_THE_END, ends=True).serve, _server_context()) as port,
         pooled(port) as made,
@@ -379,7 +379,7 @@ async def test_sessions_without_fresh_keys_are_not_kept():
     assert server.resumed == [False] * 3
 
 
-async def test_another_context_proves_anew():
+async def test_another_context_proves_again():
     """Another kubeconfig has other authorities, or another certificate of ours."""
     server = TlsServer(CLOSING)
     async with listening(server.serve, _server_context()) as port:
@@ -392,7 +392,7 @@ async def test_another_context_proves_anew():
     assert server.resumed == [False, False]
 
 
-async def test_another_name_proves_anew():
+async def test_another_name_proves_again():
     server, context = TlsServer(CLOSING), _context()
     async with listening(server.serve, _server_context()) as port:
         async with pooled(port, context) as made:
@@ -403,7 +403,7 @@ async def test_another_name_proves_anew():
     assert server.resumed == [False]
 
 
-async def test_a_server_that_does_not_know_the_session_proves_itself_anew():
+async def test_a_server_that_does_not_know_the_session_proves_itself_again():
     server, context = TlsServer(CLOSING), _context()
     for _ in range(2):  # the second has other ticket keys
         async with (

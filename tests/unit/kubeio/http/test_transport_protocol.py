@@ -66,7 +66,7 @@ class ScriptedServer:
 
 @contextlib.asynccontextmanager
 async def serving(serve):
-    """The URL of a server on loopback; its connections end with the block."""
+    """The URL of a server on loopback. Its connections end with the block."""
     running: set[asyncio.Task] = set()
 
     async def watched(reader, writer):
@@ -184,7 +184,7 @@ async def test_an_idle_connection_is_closed(monkeypatch):
     assert script.connections == 2
 
 
-async def test_a_second_answer_is_nobodys():
+async def test_a_second_answer_is_not_used():
     script = ScriptedServer(WHOLE + WHOLE, CHUNKED)
     async with served(script) as made:
         assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
@@ -205,7 +205,7 @@ async def test_a_second_answer_is_nobodys():
     ],
     ids=["another-protocol", "switched", "endless-head", "cut", "two-lengths", "chunks", "nothing"],
 )
-async def test_nonsense_is_an_answer_of_nobody(answer, said):
+async def test_nonsense_belongs_to_no_request(answer, said):
     async with served(ScriptedServer(answer, ends=True)) as made:
         with pytest.raises(errors.Unavailable, match=f"server: GET /x: .*{said}"):
             await made.exchange(ASKED, timeout_seconds=5)
@@ -219,7 +219,7 @@ async def test_a_large_body_goes_out_whole():
 
 
 async def test_what_was_answered_before_it_was_sent_is_the_last_on_its_connection():
-    """The rest of the body never goes; what came next would be taken for it."""
+    """The rest of the body never goes. What came next would be taken for it."""
     heads = []
 
     async def early(reader, writer):
@@ -253,7 +253,7 @@ async def test_an_endless_end_is_refused():
         await made.close()
 
 
-async def test_a_stream_that_ended_while_nobody_read_has_ended():
+async def test_a_stream_that_ended_while_no_one_read_has_ended():
     async with served(ScriptedServer(CHUNKED, ends=True)) as made:
         stream = await made.stream(ASKED, connect=5, idle_timeout=5)
         await asyncio.sleep(0.05)
@@ -345,7 +345,7 @@ async def test_a_place_is_given_on_by_those_who_give_up():
         await asyncio.gather(first, second, return_exceptions=True)
 
 
-async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
+async def test_a_stream_that_no_one_reads_is_held_back(monkeypatch):
     monkeypatch.setattr("kubeio.http.http1_connection._MAX_BUFFERED_BYTES", 1000)
     sent = 0
 

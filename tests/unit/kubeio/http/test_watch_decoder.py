@@ -1,4 +1,4 @@
-"""Framing: whatever the chunks, the same lines; whatever is cut off was never said."""
+"""Framing: whatever the chunks, the same lines. Whatever is cut off was never said."""
 
 from __future__ import annotations
 

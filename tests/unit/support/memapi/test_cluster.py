@@ -131,7 +131,9 @@ async def test_a_pod_lives_as_on_a_node(cluster: MemoryCluster) -> None:
     ],
 )
 @pytest.mark.parametrize("phase", ["Running", "Succeeded"])
-def test_a_pod_on_its_way_out_can_be_hurried_and_no_more(first, later, asked, kept, phase) -> None:
+def test_a_pod_on_its_way_out_can_be_hurried_and_nothing_else(
+    first, later, asked, kept, phase
+) -> None:
     """As apiserver v0.36.4 has it, `BeforeDelete` in pkg/registry/rest/delete.go: what the pod's
     own grace is, and whether it has finished, counts when it is deleted first, and not again."""
     now = [1_000_000.0]

@@ -64,7 +64,7 @@ async def ask(
     ("fate", "takes_effect"),
     [(RequestFate(is_lost=True), False), (RequestFate(is_unanswered=True), True)],
 )
-async def test_a_broken_connection_says_nothing_of_the_write(cluster, fate, takes_effect):
+async def test_a_broken_connection_reports_nothing_of_the_write(cluster, fate, takes_effect):
     with pytest.raises(errors.Unavailable):
         await ask(cluster, config_map("x"), fate)
     assert has(cluster, "x") is takes_effect
@@ -78,8 +78,8 @@ async def test_a_write_that_is_held_up_arrives_after_its_client_has_left(cluster
     assert has(cluster, "x")
 
 
-async def test_nothing_arrives_at_a_server_that_began_anew_meanwhile(cluster):
-    """A store is restored while its API servers stand still; connections to them are gone then."""
+async def test_nothing_arrives_at_a_server_that_began_again_meanwhile(cluster):
+    """A store is restored while its API servers stand still. Connections to them are gone then."""
     wire = DirectTransport(
         MemoryApi(cluster), ScriptedNetwork(RequestFate(before=0.02), RequestFate(before=0.02))
     )
@@ -160,7 +160,7 @@ async def test_a_store_that_goes_back_ends_watches_and_is_silent_toward_the_futu
     assert await later.read() == b"", "its revisions are not beyond where the watch stands"
 
 
-async def test_what_was_compacted_away_is_not_told(cluster):
+async def test_what_was_compacted_away_is_not_reported(cluster):
     begun = cluster.revision
     await ask(cluster, config_map("x"))
     cluster.compact()
@@ -173,7 +173,7 @@ async def test_what_was_compacted_away_is_not_told(cluster):
     assert (await ask(cluster, asked)).status == 410
 
 
-async def test_an_apply_takes_away_what_it_no_longer_says(cluster):
+async def test_an_apply_takes_away_what_it_no_longer_reports(cluster):
     target = f"{CONFIG_MAPS.build_path(SPACE, 'x')}?fieldManager=one&force=true"
     for data in ({"a": "1", "b": "1"}, {"b": "2"}):
         body = {"metadata": {"name": "x"}, "data": data}

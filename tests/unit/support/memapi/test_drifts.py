@@ -42,13 +42,13 @@ async def made(
     return {what: late for what, late in found.items() if what in KINDS}
 
 
-async def test_what_nobody_repairs_has_been_waited_for_in_vain():
+async def test_what_no_one_repairs_has_been_waited_for_in_vain():
     found = await made(*stage(), 0.05)
     assert found.keys() == KINDS
     assert all(each >= 50.0 for late in found.values() for each in late)
 
 
-async def test_what_is_put_back_or_told_is_repaired():
+async def test_what_is_put_back_or_reported_is_repaired():
     below, above = stage()
     pods, maps = above.of(PODS), below.of(CONFIG_MAPS)
 

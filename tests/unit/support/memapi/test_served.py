@@ -37,7 +37,7 @@ async def test_requests_are_recorded_and_refused_on_demand(served):
 
 
 @pytest.mark.parametrize("chunk_bytes", [0, 7])
-async def test_a_watch_is_sent_events_and_what_a_test_says(served, chunk_bytes):
+async def test_a_watch_is_sent_events_and_what_a_test_reports(served, chunk_bytes):
     query = "?watch=true&resourceVersion=1014&timeoutSeconds=60"
     async with served.running(chunk_bytes=chunk_bytes):
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)

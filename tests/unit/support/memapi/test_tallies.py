@@ -46,7 +46,7 @@ def pod(name: str) -> object:
     return json.loads(BARE.pod(name))
 
 
-async def test_writes_of_the_span_are_told_by_object_and_refused_ones_are_not(below, above):
+async def test_writes_of_the_span_are_reported_by_object_and_refused_ones_are_not(below, above):
     tally = WriteTally(below, [above])
     assert ask(below, "POST", PODS.build_path(SPACE), pod("early")) == 201
     tally.begin()
@@ -100,7 +100,7 @@ async def test_each_node_beats_in_its_turn(below):
     assert all(each["lastHeartbeatTime"] for each in conditions)
 
 
-async def test_a_storm_tells_when_it_was(below):
+async def test_a_storm_reports_when_it_was(below):
     MemoryKubelet(below, NODE_NAMES, step=0, staged=False, events=False)
     verbs.create(below, below.of(PODS), SPACE, pod("x"), "test")
     for _ in range(6):

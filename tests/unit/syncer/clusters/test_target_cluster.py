@@ -155,7 +155,7 @@ async def test_its_silence_counts_from_its_last_good_answer(monkeypatch: pytest.
     )
 
 
-async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: Any):
+async def test_a_watch_that_fails_for_long_is_reported_as_not_followed(monkeypatch: Any):
     target = made_target()
     home: Any = target._home
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
@@ -213,7 +213,7 @@ async def test_what_is_missing_is_proved_by_the_anchor_unless_much_is(monkeypatc
     assert asked == [1.0, 2.0]
 
 
-async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any):
+async def test_what_is_held_is_reported_at_once_and_a_word_is_accepted(monkeypatch: Any):
     target = made_target()
     home: Any = target._home
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1"}
@@ -256,7 +256,7 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
     assert len(home.client.asked) == before, "that is another registration"
 
 
-async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: Any):
+async def test_a_target_whose_lists_never_end_reports_what_is_missing(monkeypatch: Any):
     monkeypatch.setattr("syncer.clusters.target_cluster.FIRST_LISTS_SECONDS", 0.01)
     target = made_target()
     home: Any = target._home

@@ -28,7 +28,7 @@ def declared(*listed: dict[str, Any], word: str = "", losses: Any = None) -> Ent
 async def said(
     entry: Entry, found: PodLossGuard | None, api: RecordingClient, problem: str = ""
 ) -> Any:
-    """Have it said; returns the conditions that were written by type, None when none were."""
+    """Have it said. Returns the conditions that were written by type, None when none were."""
     before = len(api.bodies)
     api.has("SuperCluster", entry.name, entry.decode())
     await target_conditions.write_target_conditions(
@@ -39,7 +39,7 @@ async def said(
     return {each["type"]: each for each in api.bodies[-1]["status"]["conditions"]}
 
 
-async def test_losses_are_said_once_and_so_is_their_end():
+async def test_losses_are_reported_once_and_so_is_their_end():
     field, api = GuardedTarget(), RecordingClient()
     first = await said(declared(), field.pod_loss_guard, api)
     assert {kind: each["status"] for kind, each in first.items()} == {"Followed": "True"}
@@ -84,7 +84,7 @@ async def test_other_pods_that_are_missing_are_news_though_their_number_is_the_s
     )
 
 
-async def test_while_it_is_not_followed_that_is_said_and_what_was_held_stays_said():
+async def test_while_it_is_not_followed_that_is_reported_and_what_was_held_stays_reported():
     field, api = GuardedTarget(), RecordingClient()
     field.lose(*range(MIN_MISSING_PODS))
     before = (await said(declared(), field.pod_loss_guard, api))["LossesHeld"]
@@ -119,7 +119,7 @@ async def test_a_word_is_used_up_by_being_read(word: str, is_taken_off: bool, is
     ("identity", "reachable", "is_taken_off"),
     [("another", "False", False), ("another", "True", True), ("word", "True", False)],
 )
-async def test_a_word_for_a_cluster_that_is_not_there_any_more_is_taken_off(
+async def test_a_word_for_a_cluster_that_is_no_longer_there_is_taken_off(
     identity: str, reachable: str, is_taken_off: bool
 ):
     word = "0b7c4a52-4bd2-4a3e-9c6e-222222222222"

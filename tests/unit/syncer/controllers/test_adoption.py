@@ -1,4 +1,4 @@
-"""Twins that somebody took our labels from."""
+"""Twins that someone took our labels from."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def run(world: SessionWorld, key: Key) -> None:
 
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("kind", BODIES)
-async def test_a_twin_that_lost_its_labels_gets_them_back_though_nobody_needs_it(
+async def test_a_twin_that_lost_its_labels_gets_them_back_though_no_one_needs_it(
     kind: str, live: bool
 ):
     world = wired()

@@ -16,7 +16,7 @@ SPEC = {"containers": [{"name": "main", "image": "i"}]}
 
 
 async def told(world: SessionWorld) -> str:
-    """Have the Event of a binding told; returns its message, or nothing when it was not told."""
+    """Have the Event of a binding told. Returns its message, or nothing when it was not told."""
     await events.reconcile_event(queued(world), world.session)
     assert not world.session.event_memory._pending
     assert not world.session.event_memory._deadlines
@@ -24,7 +24,7 @@ async def told(world: SessionWorld) -> str:
 
 
 def queued(world: SessionWorld) -> Key:
-    """Have the Event of a binding come; returns its key."""
+    """Have the Event of a binding come. Returns its key."""
     space = world.session.view.get_super_namespace("web")
     event = {
         "metadata": {"name": "p.1", "namespace": space},
@@ -40,7 +40,7 @@ def queued(world: SessionWorld) -> Key:
 def world_with(cached: dict[str, Any] | None, live: dict[str, Any] | None) -> SessionWorld:
     """Return a world with a node that the tenant is not shown yet, and a pod's two states.
 
-    Each is a PodSpec's part, or None where there is no pod; `uid` makes the live one another pod.
+    Each is a PodSpec's part, or None where there is no pod. `uid` makes the live one another pod.
     """
     world = SessionWorld()
     put(world.super_cluster.nodes, {"metadata": {"name": "node-1", "uid": "n"}})
@@ -72,7 +72,7 @@ ON = {"nodeName": "node-1"}
     ],
 )
 async def test_a_pods_own_node_is_named(monkeypatch, cached, live, node: str, reads: int):
-    """What the caches lack is read once nothing waits for their news any more."""
+    """What the caches lack is read once nothing waits for their news any longer."""
     monkeypatch.setattr(events, "EVENT_WAIT_SECONDS", 0.0)
     world = world_with(cached, live)
     assert await told(world) == (f"Successfully assigned web/p to {node}" if node else "")
@@ -80,7 +80,7 @@ async def test_a_pods_own_node_is_named(monkeypatch, cached, live, node: str, re
 
 
 @pytest.mark.parametrize("side", ["below", "above"])
-async def test_an_event_is_kept_until_it_is_told(monkeypatch: pytest.MonkeyPatch, side: str):
+async def test_an_event_is_kept_until_it_is_reported(monkeypatch: pytest.MonkeyPatch, side: str):
     monkeypatch.setattr(events, "EVENT_WAIT_SECONDS", 0.0)
     world = world_with({}, {**ON})
     key = queued(world)

@@ -87,7 +87,7 @@ async def test_it_is_read_once_to_be_made():
     assert cache_transforms.CONTENT_DIGEST_FIELD not in body
 
 
-async def test_nobody_is_asked_while_it_is_as_it_should_be():
+async def test_no_one_is_asked_while_it_is_as_it_should_be():
     world = SessionWorld()
     world.ready()
     twin(world, tenant_map(world))
@@ -95,7 +95,7 @@ async def test_nobody_is_asked_while_it_is_as_it_should_be():
     assert (world.above.asked, world.below.asked) == ([], [])
 
 
-async def test_a_change_is_written_with_all_values_and_what_others_noted_below():
+async def test_a_change_is_written_with_all_values_and_what_others_noted_in_the_super_cluster():
     world = SessionWorld()
     world.ready()
     live = twin(world, tenant_map(world))
@@ -130,7 +130,7 @@ async def test_a_cache_that_is_behind_writes_nothing(metadata: dict[str, Any] | 
     assert world.below.writes() == []
 
 
-async def test_an_api_that_forges_the_mark_of_an_outline_gets_what_it_says_below():
+async def test_a_forged_outline_gets_the_content_in_the_super_cluster():
     world = SessionWorld()
     world.ready()
     whole = tenant_map(world, "small")

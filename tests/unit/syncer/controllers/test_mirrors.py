@@ -51,7 +51,7 @@ async def test_a_class_of_the_tenants_own_is_never_removed():
     assert not world.below.asked
 
 
-async def test_what_cannot_be_changed_is_made_anew():
+async def test_what_cannot_be_changed_is_recreated():
     world = SessionWorld()
     below(world, "StorageClass", "gold", provisioner="p")
     key = world.key("StorageClass", "", "gold")
@@ -75,7 +75,7 @@ async def test_a_kind_that_the_tenant_does_not_serve_is_left_alone():
     assert world.above.writes() == [("create", "VolumeSnapshotClass", "gold")]
 
 
-async def test_a_class_that_is_put_back_each_time_is_parked_and_told():
+async def test_a_class_that_is_put_back_each_time_is_parked_and_reported():
     world = SessionWorld()
     below(world, "StorageClass", "gold", provisioner="p")
     key = world.key("StorageClass", "", "gold")

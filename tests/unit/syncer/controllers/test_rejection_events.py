@@ -28,7 +28,7 @@ from tests.support.syncer.sessions import CONTAINERS, SessionWorld
         ),
     ],
 )
-async def test_a_refusal_is_told_without_what_refused(said, told):
+async def test_a_refusal_is_reported_without_what_refused(said, told):
     """REL-36, REL-43, V-10."""
     world = SessionWorld()
     entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})

@@ -212,7 +212,7 @@ class Scene:
         return body
 
     def tenant_says(self, change: Body) -> None:
-        """Have somebody in the tenant change the object."""
+        """Have someone in the tenant change the object."""
         body = merged(self.world.above.object(self.edit.kind, "x"), change)
         version = int(body["metadata"]["resourceVersion"]) + 1000
         body["metadata"] = {**body["metadata"], "resourceVersion": str(version)}
@@ -298,7 +298,7 @@ SHOWN = [each for each in EDITS if not each.own_body]
 
 @pytest.mark.parametrize("manager", ["kubectl-edit", wellknown.SYNCER])
 @pytest.mark.parametrize("edit", SHOWN, ids=[f"{each.kind}-{each.path}" for each in SHOWN])
-async def test_an_edit_during_a_restart_is_told_by_its_field_manager(edit: Edit, manager: str):
+async def test_an_edit_during_a_restart_is_reported_by_its_field_manager(edit: Edit, manager: str):
     scene = Scene(edit)
     scene.super_says()
     await scene.sync()

@@ -1,4 +1,4 @@
-"""What keys do when an API, a tenant or a stranger is not as it should be."""
+"""What keys do when an API, a tenant or another writer is not as it should be."""
 
 from __future__ import annotations
 

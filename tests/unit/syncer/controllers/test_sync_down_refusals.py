@@ -70,7 +70,7 @@ async def test_a_merely_rejected_policy_leaves_the_last_good_one_in_force():
 
 
 async def test_a_slice_that_its_watch_leaves_out_counts_as_gone():
-    """Its label was changed while nobody looked: absent from the cache, alive in the tenant."""
+    """Its label was changed while no one looked: absent from the cache, alive in the tenant."""
     world = SessionWorld()
     world.ready()
     world.super_has("EndpointSlice", "x", addressType="IPv4", endpoints=[])
@@ -85,7 +85,7 @@ async def test_a_slice_that_its_watch_leaves_out_counts_as_gone():
     assert world.below.writes() == [("delete", "EndpointSlice", "x")]
 
 
-def test_nothing_is_hidden_unless_a_row_says_so():
+def test_nothing_is_hidden_unless_a_row_specifies_so():
     for row in registry.KINDS:
         assert row.is_hidden({}) is False
     assert DeleteTarget._field_defaults["is_hidden"]({"labels": {}}) is False

@@ -1,4 +1,4 @@
-"""Configuration and tokens that nobody needs, and who comes to need them at that moment."""
+"""Configuration and tokens that no one needs, and who comes to need them at that moment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET = registry.KINDS_BY_NAME["Secret"]
 
 @pytest.fixture
 def world() -> SessionWorld:
-    """Have a Secret below that no pod needs any more, for long enough."""
+    """Have a Secret below that no pod needs any longer, for long enough."""
     world = SessionWorld()
     world.ready()
     world.session.grace_timers.grace_period_seconds = 0
@@ -100,7 +100,7 @@ async def test_who_comes_while_it_is_deleted_waits_for_the_next(world, monkeypat
     "problem", [errors.Unavailable("reset after it was taken"), errors.NotFound("gone"), None]
 )
 async def test_what_may_be_gone_is_nothing_to_build_on(world, problem):
-    """The answer was lost, somebody was faster, or it is not there at the proof already."""
+    """The answer was lost, someone was faster, or it is not there at the proof already."""
     if problem is None:
         world.below.lacks("Secret", "registry")
     else:
@@ -137,8 +137,8 @@ async def test_so_it_is_with_a_token(world, monkeypatch):
     assert not world.below.writes()
 
 
-async def test_a_token_that_has_to_be_made_anew_is_not_there_meanwhile(world, monkeypatch):
-    """Somebody below has made its Secret immutable."""
+async def test_a_token_that_has_to_be_recreated_is_not_there_meanwhile(world, monkeypatch):
+    """Someone below has made its Secret immutable."""
     session = world.session
     token = TokenSpec(namespace="web", account="robot", account_uid="robot-uid")
     twin = world.super_has(

@@ -24,7 +24,7 @@ from tenancy.policies import MetadataSpec, TenantPolicySpec
 from tests.support.syncer.sessions import SessionWorld, is_counted
 
 
-async def test_a_status_that_the_tenants_api_does_not_take_is_told_once_and_left():
+async def test_a_status_that_the_tenants_api_does_not_take_is_reported_once_and_left():
     world = SessionWorld()
     entry = world.tenant_has("Pod", "p", spec={}, status={})
     kind, key = registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p")
@@ -121,7 +121,7 @@ async def test_a_namespace_of_another_tenant_in_a_value_is_hidden():
     assert other not in body["metadata"]["annotations"][KEY]
 
 
-async def test_a_key_without_room_is_told_and_the_others_are_synced():
+async def test_a_key_without_room_is_reported_and_the_others_are_synced():
     world = SessionWorld(policy=OPEN)
     world.ready()
     body: Any = await patch_of(world, **{KEY: "1", f"{KEY}-long": "v" * (MAX_VALUE_LENGTH + 1)})

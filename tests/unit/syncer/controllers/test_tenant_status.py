@@ -60,7 +60,7 @@ async def test_a_store_that_has_come_back_ends_the_session_as_well():
     assert said(world, wellknown.DELETES_HELD)["status"] == "False"
 
 
-async def test_what_is_cached_of_a_store_that_went_back_is_listed_anew():
+async def test_what_is_cached_of_a_store_that_went_back_is_listed_again():
     """Creates and changes go on while deletes are held, and not from the caches of another store.
 
     A revision that was raised on the way back is beyond where the watches stand.
@@ -74,12 +74,12 @@ async def test_what_is_cached_of_a_store_that_went_back_is_listed_anew():
 
 
 def is_stale(reflector: Reflector | CrdReflector) -> bool:
-    """Tell whether a reflector will list its collection anew."""
+    """Return whether a reflector will list its collection again."""
     inner = reflector._definition if isinstance(reflector, CrdReflector) else reflector
     return inner._must_relist
 
 
-async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
+async def test_how_things_are_is_reported_whatever_the_tenants_api_refuses():
     world = doubted(STORE_UID)
     world.above.refusals["list"] = errors.Forbidden("no")
     with pytest.raises(errors.Forbidden):
@@ -88,8 +88,8 @@ async def test_how_things_are_is_said_whatever_the_tenants_api_refuses():
     assert world.link.must_check_store  # it was not looked at
 
 
-async def test_nothing_is_said_where_the_look_at_a_store_is_cancelled():
-    """Whoever loses the Lease ends; a write then would be one error more in place of the end."""
+async def test_nothing_is_reported_where_the_look_at_a_store_is_cancelled():
+    """A syncer that loses the Lease ends. A write would be one more error instead."""
     world = doubted(STORE_UID)
     world.above.refusals["list"] = asyncio.CancelledError()  # type: ignore[assignment]
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""What a change means for others, what a refusal takes away, and what a twin is made anew for."""
+"""Effects of a change on other keys, of a refusal, and reasons to recreate a twin."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def queued(world: SessionWorld, kind: str) -> list[str]:
     return sorted(found)
 
 
-# --- ripples --------------------------------------------------------------------------------------
+# --- dependents -----------------------------------------------------------------------------------
 
 
-def test_a_namespace_wakes_the_policies_that_select_namespaces():
+def test_a_namespace_enqueues_the_policies_that_select_namespaces():
     world = SessionWorld()
     TenantEvents(world.session).subscribe()
     world.tenant_has("NetworkPolicy", "chosen", spec=CHOSEN)
@@ -50,9 +50,7 @@ def test_a_namespace_wakes_the_policies_that_select_namespaces():
 
 @pytest.mark.parametrize("before", ["ExternalName", "ClusterIP", None])
 @pytest.mark.parametrize("after", ["ExternalName", "ClusterIP", None])
-def test_a_service_that_is_or_was_an_external_name_wakes_the_ingresses_of_its_namespace(
-    before, after
-):
+def test_a_service_with_an_external_name_enqueues_the_ingresses_of_its_namespace(before, after):
     """SEC-51: the policy decides whether they may name it."""
     world = SessionWorld()
     TenantEvents(world.session).subscribe()
@@ -87,7 +85,7 @@ def test_an_ingress_needs_its_secrets_for_as_long_as_it_names_them():
     assert not view.is_referenced("Secret", "web", "next")
 
 
-def test_a_pod_below_wakes_the_budgets_of_its_namespace_once():
+def test_a_pod_in_the_super_cluster_enqueues_the_budgets_of_its_namespace_once():
     world = SessionWorld()
     HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("PodDisruptionBudget", "b")
@@ -100,7 +98,7 @@ def test_a_pod_below_wakes_the_budgets_of_its_namespace_once():
     assert queued(world, "PodDisruptionBudget") == ["b"]
 
 
-def test_new_ranges_wake_what_must_leave_them_out():
+def test_new_ranges_enqueue_what_must_leave_them_out():
     world = SessionWorld()
     HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("NetworkPolicy", "p", spec=PLAIN)

@@ -75,7 +75,7 @@ def test_a_pod_of_the_same_name_that_came_while_the_twin_was_made_is_not_taken_f
     assert woken(world)
 
 
-def test_the_end_of_a_pod_wakes_as_long_as_there_is_something_below(world):
+def test_the_end_of_a_pod_wakes_as_long_as_there_is_something_in_the_super_cluster(world):
     for there in (True, False):
         tenant_pod(world, "50")
         if there:
@@ -109,7 +109,7 @@ async def test_a_pod_is_let_go_without_a_look_only_after_the_last_word_of_its_ku
     assert world.above.writes("Pod") == [("delete", "Pod", "p")]
 
 
-async def test_a_running_pod_is_compared_again_when_either_side_says_something_else(world):
+async def test_a_running_pod_is_compared_again_when_either_side_reports_something_else(world):
     """And not when a status is all that is another."""
     key, compared = world.key("Pod", "web", "p"), world.session.pod_memory._in_sync
     metadata = {"name": "p", "namespace": "web", "uid": "p-uid", "labels": {"a": "1"}}
@@ -164,7 +164,7 @@ class EarlyEvents:
 
 
 async def work(world: SessionWorld) -> bool:
-    """Work on pod p as a worker does; tells whether it is wanted again at once."""
+    """Work on pod p as a worker does. Tells whether it is wanted again at once."""
     key = world.key("Pod", "web", "p")
     world.session.queue.add(key)
     assert world.session.queue.take() == key
@@ -193,7 +193,7 @@ def running(world: SessionWorld) -> None:
     woken(world)
 
 
-async def test_an_echo_that_comes_before_its_answer_wakes_nobody(world):
+async def test_an_echo_that_comes_before_its_answer_enqueues_nothing(world):
     running(world)
     answering = EarlyEvents(world, "above", "patch")
     answering.events.append(partial(carried, world))
@@ -299,7 +299,7 @@ async def test_an_event_before_the_echo_of_our_last_write_waits_for_that(world):
     ("has_twin", "metadata", "is_woken"),
     [(False, NO_TIME, False), (True, NO_TIME, True), (False, SOME_TIME, True)],
 )
-def test_a_pod_with_nothing_below_and_no_time_left_wakes_nobody(
+def test_a_pod_with_nothing_in_the_super_cluster_and_no_time_left_enqueues_nothing(
     world, has_twin, metadata, is_woken
 ):
     tenant_pod(world, "50")

@@ -1,4 +1,4 @@
-"""A round of the patrol: everything is looked at, and nothing twice."""
+"""A round of the resync: everything is looked at, and nothing twice."""
 
 from __future__ import annotations
 

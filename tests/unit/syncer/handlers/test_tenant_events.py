@@ -21,7 +21,7 @@ def world():
 
 
 def nodes_woken(world: SessionWorld) -> int:
-    """Take all keys; return how many of them were those of nodes."""
+    """Take all keys. Return how many of them were those of nodes."""
     taken = []
     while (key := world.session.queue.take()) is not None:
         world.session.queue.done(key)
@@ -34,7 +34,9 @@ def nodes_woken(world: SessionWorld) -> int:
     [("n", True), ("", False), ("anew", False)],
     ids=["shown", "not-shown", "made-anew-below"],
 )
-def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(world, uid, is_shown):
+def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_enqueue_it(
+    world, uid, is_shown
+):
     def on_node(name: str) -> int:
         entry = parse_entry(
             orjson.dumps(
@@ -62,7 +64,7 @@ def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(worl
 
 
 def kinds_woken(world: SessionWorld) -> set[str]:
-    """Take all keys; return the kinds of those that are no pods'."""
+    """Take all keys. Return the kinds of those that are no pods'."""
     taken = set()
     while (key := world.session.queue.take()) is not None:
         world.session.queue.done(key)
@@ -70,7 +72,7 @@ def kinds_woken(world: SessionWorld) -> set[str]:
     return taken - {"Pod"}
 
 
-def test_of_the_pods_that_need_an_object_the_first_and_the_last_wake_it(world):
+def test_of_the_pods_that_need_an_object_the_first_and_the_last_enqueue_it(world):
     volumes = [
         {"name": "a", "configMap": {"name": "x"}},
         {"name": "b", "persistentVolumeClaim": {"claimName": "x"}},
@@ -113,7 +115,7 @@ async def test_what_a_pod_needs_is_queued_once_and_goes_before_others(world, sta
     if state == "in hand":
         queue.add(config)
         queue.take()
-    if state == "shown":  # before its answer, and somebody has changed it since
+    if state == "shown":  # before its answer, and someone has changed it since
         world.super_has("ConfigMap", "x", metadata={"resourceVersion": "61"}, data={"a": "2"})
         woken(world)
     if state in ("awaited", "shown"):

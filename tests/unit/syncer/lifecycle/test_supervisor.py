@@ -39,7 +39,7 @@ async def supervising(step: Any) -> AsyncIterator[Supervisor]:
         pytest.param([UNTIL_CHANGED, None], 1, id="not before a change"),
     ],
 )
-async def test_a_turn_says_when_the_next_one_begins(results: list[float | None], turns: int):
+async def test_a_turn_reports_when_the_next_one_begins(results: list[float | None], turns: int):
     left, loop = list(results), create_loop()
 
     async def step() -> float | None:
@@ -224,7 +224,7 @@ async def test_a_malformed_object_of_one_member_disturbs_no_other():
         assert set(made._loops) == {"bad", "good"}
 
 
-def test_nothing_is_woken_before_the_supervisor_runs():
+def test_nothing_is_enqueued_before_the_supervisor_runs():
     made = Supervisor("tenant", step=_unused, max_retry_seconds=1.0)
     with pytest.raises(AssertionError):
         made.wake("a")

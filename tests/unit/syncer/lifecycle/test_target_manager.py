@@ -105,7 +105,7 @@ class TargetManagerWorld:
 
 
 @pytest.fixture
-async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TargetManagerWorld]:
+async def manager_world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TargetManagerWorld]:
     RecordedTarget.made, RecordedTarget.fails = [], None
     monkeypatch.setattr(target_manager, "TargetCluster", RecordedTarget)
     monkeypatch.setattr(target_manager, "ScopedReflector", ManualReflector)
@@ -121,40 +121,44 @@ async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TargetManagerWo
         await task
 
 
-async def test_nothing_is_asked_of_secrets_before_there_is_a_target(yard: TargetManagerWorld):
-    watches: Any = yard.keeper._secret_watches
+async def test_nothing_is_asked_of_secrets_before_there_is_a_target(
+    manager_world: TargetManagerWorld,
+):
+    watches: Any = manager_world.keeper._secret_watches
     assert watches.started == []
-    await yard.declare()
+    await manager_world.declare()
     assert ("vc-manager", "target-c2") in watches.started
-    await yard.declare(secretRef={"name": "another"})
+    await manager_world.declare(secretRef={"name": "another"})
     assert {*watches.started} == {("vc-manager", "another")}
 
 
-async def test_a_target_is_followed_once_it_is_known_who_it_is(yard: TargetManagerWorld):
-    await yard.secret()
-    await yard.declare(identity="")
+async def test_a_target_is_followed_once_it_is_known_who_it_is(manager_world: TargetManagerWorld):
+    await manager_world.secret()
+    await manager_world.declare(identity="")
     assert RecordedTarget.made == []
-    await yard.declare()
+    await manager_world.declare()
     (made,) = RecordedTarget.made
     assert (made.plan.identity, made.plan.registration) == (IDENTITY, "r1")
     assert (made.plan.endpoint.server, made.plan.endpoint.token) == (SERVER, "t")
-    assert yard.keeper.targets["c2"] is made  # type: ignore[comparison-overlap]
+    assert manager_world.keeper.targets["c2"] is made  # type: ignore[comparison-overlap]
     assert '"t"' not in repr(made.plan)
 
 
-async def test_the_home_cluster_is_no_target(yard: TargetManagerWorld):
+async def test_the_home_cluster_is_no_target(manager_world: TargetManagerWorld):
     metadata = {"name": "home", "uid": "h", "resourceVersion": "1"}
-    put(yard.keeper._declared, {"kind": "SuperCluster", "metadata": metadata, "spec": {}})
+    put(manager_world.keeper._declared, {"kind": "SuperCluster", "metadata": metadata, "spec": {}})
     await idle()
-    assert not yard.keeper._supervisor._loops
+    assert not manager_world.keeper._supervisor._loops
 
 
 @pytest.mark.parametrize("same", [{"labels": {"zone": "b"}}, {"network": {"reachable": True}}])
-async def test_what_is_said_of_a_target_takes_no_new_client(yard: TargetManagerWorld, same: Any):
-    await yard.secret()
-    await yard.declare()
-    await yard.declare(**same)
-    await yard.secret()
+async def test_what_is_reported_of_a_target_takes_no_new_client(
+    manager_world: TargetManagerWorld, same: Any
+):
+    await manager_world.secret()
+    await manager_world.declare()
+    await manager_world.declare(**same)
+    await manager_world.secret()
     assert len(RecordedTarget.made) == 1
     assert not RecordedTarget.made[0].is_ended
     spec = RecordedTarget.made[0].said[-1].spec
@@ -164,8 +168,8 @@ async def test_what_is_said_of_a_target_takes_no_new_client(yard: TargetManagerW
     )
 
 
-async def test_another_credential_address_or_registration_is_followed_anew_at_once(
-    yard: TargetManagerWorld,
+async def test_another_credential_address_or_registration_is_followed_again_at_once(
+    manager_world: TargetManagerWorld,
 ):
     async def made(number: int) -> None:
         """Wait until there are so many clients, of which the last one alone goes on."""
@@ -174,52 +178,54 @@ async def test_another_credential_address_or_registration_is_followed_anew_at_on
             lambda: [each.is_ended for each in RecordedTarget.made], until=wanted.__eq__
         )
 
-    await yard.secret()
-    await yard.declare()
+    await manager_world.secret()
+    await manager_world.declare()
     await made(1)
-    await yard.secret(token="u")
+    await manager_world.secret(token="u")
     await made(2)
-    await yard.declare(server="https://192.0.2.8:6443")
+    await manager_world.declare(server="https://192.0.2.8:6443")
     await made(3)
-    await yard.declare(server="https://192.0.2.8:6443", uid="r2")
+    await manager_world.declare(server="https://192.0.2.8:6443", uid="r2")
     await made(4)
-    await yard.declare(server="https://192.0.2.8:6443", uid="r2", identity="another")
+    await manager_world.declare(server="https://192.0.2.8:6443", uid="r2", identity="another")
     await made(5)
     last = RecordedTarget.made[-1].plan
     assert (last.endpoint.token, last.endpoint.server) == ("u", "https://192.0.2.8:6443")
     assert (last.registration, last.identity) == ("r2", "another")
 
 
-async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: TargetManagerWorld):
-    await yard.secret()
-    await yard.declare()
-    yard.api.lacks("Secret", "target-c2")
-    yard.keeper._supervisor.wake("c2")
+async def test_a_credential_that_was_taken_away_is_used_no_longer(
+    manager_world: TargetManagerWorld,
+):
+    await manager_world.secret()
+    await manager_world.declare()
+    manager_world.api.lacks("Secret", "target-c2")
+    manager_world.keeper._supervisor.wake("c2")
     await idle()
     assert RecordedTarget.made[0].is_ended
-    assert yard.keeper.targets == {}
+    assert manager_world.keeper.targets == {}
 
 
 @pytest.mark.parametrize("problem", [errors.Unavailable("silent"), errors.TooManyRequests("busy")])
 async def test_a_home_cluster_that_does_not_answer_changes_nothing(
-    yard: TargetManagerWorld, problem: errors.KubeError
+    manager_world: TargetManagerWorld, problem: errors.KubeError
 ):
-    await yard.secret()
-    await yard.declare()
-    yard.api.refusals["get Secret"] = problem
-    yard.keeper._supervisor.wake("c2")
+    await manager_world.secret()
+    await manager_world.declare()
+    manager_world.api.refusals["get Secret"] = problem
+    manager_world.keeper._supervisor.wake("c2")
     await idle()
     assert not RecordedTarget.made[0].is_ended
 
 
-async def test_a_target_that_goes_is_left_and_may_come_again(yard: TargetManagerWorld):
-    await yard.secret()
-    await yard.declare()
-    yard.keeper._declared.discard(yard.keeper._declared.list()[0], live=True)
+async def test_a_target_that_goes_is_left_and_may_come_again(manager_world: TargetManagerWorld):
+    await manager_world.secret()
+    await manager_world.declare()
+    manager_world.keeper._declared.discard(manager_world.keeper._declared.list()[0], live=True)
     await idle()
     assert RecordedTarget.made[0].is_ended
-    assert yard.keeper._supervisor._loops == {}
-    await yard.declare(uid="r2")
+    assert manager_world.keeper._supervisor._loops == {}
+    await manager_world.declare(uid="r2")
     assert [each.is_ended for each in RecordedTarget.made] == [True, False]
 
 
@@ -231,52 +237,56 @@ async def test_a_target_that_goes_is_left_and_may_come_again(yard: TargetManager
         TypeError("a surprise"),
     ],
 )
-async def test_one_that_cannot_be_followed_is_tried_later_and_troubles_nobody(
-    yard: TargetManagerWorld, fault: Exception
+async def test_one_that_cannot_be_followed_is_tried_later_and_troubles_no_one(
+    manager_world: TargetManagerWorld, fault: Exception
 ):
     RecordedTarget.fails = fault
-    await yard.secret()
-    await yard.declare()
+    await manager_world.secret()
+    await manager_world.declare()
     await asyncio.sleep(0.05)
     assert len(RecordedTarget.made) == 1, "not in a circle"
     RecordedTarget.fails = None
-    await yard.secret(token="u")  # a change is no reason to wait
+    await manager_world.secret(token="u")  # a change is no reason to wait
     assert len(RecordedTarget.made) == 2
     assert not RecordedTarget.made[1].is_ended
 
 
 @pytest.mark.parametrize("spec", [{"server": "https://127.0.0.1:6443"}, {"server": 7}])
-async def test_one_that_is_declared_wrong_is_not_followed(yard: TargetManagerWorld, spec: Any):
-    await yard.secret()
-    await yard.declare(**spec)
+async def test_one_that_is_declared_wrong_is_not_followed(
+    manager_world: TargetManagerWorld, spec: Any
+):
+    await manager_world.secret()
+    await manager_world.declare(**spec)
     assert RecordedTarget.made == []
-    await yard.declare()
+    await manager_world.declare()
     assert len(RecordedTarget.made) == 1
 
 
 # --- the target itself ----------------------------------------------------------------------------
 
 
-async def test_what_we_say_ourselves_is_no_reason_to_look_again(yard: TargetManagerWorld):
+async def test_what_we_report_ourselves_is_no_reason_to_look_again(
+    manager_world: TargetManagerWorld,
+):
     """Or each failure would be followed by the next at once, said in other words."""
     RecordedTarget.fails = errors.Unavailable("no route")
-    await yard.secret()
-    await yard.declare()
+    await manager_world.secret()
+    await manager_world.declare()
     for number in range(3):
         ours = {"type": "Followed", "status": "False", "reason": "R", "message": str(number)}
-        yard.conditions = [ours]
-        await yard.declare()
+        manager_world.conditions = [ours]
+        await manager_world.declare()
     assert len(RecordedTarget.made) == 1
-    yard.conditions = [{"type": "Ready", "status": "True", "reason": "R", "message": ""}]
-    await yard.declare()
+    manager_world.conditions = [{"type": "Ready", "status": "True", "reason": "R", "message": ""}]
+    await manager_world.declare()
     assert len(RecordedTarget.made) == 2
 
 
-async def test_one_that_cannot_be_followed_says_why(yard: TargetManagerWorld):
+async def test_one_that_cannot_be_followed_reports_why(manager_world: TargetManagerWorld):
     RecordedTarget.fails = errors.Unavailable("no route")
-    await yard.secret()
-    await yard.declare()
-    (said,) = yard.api.bodies[-1]["status"]["conditions"]
+    await manager_world.secret()
+    await manager_world.declare()
+    (said,) = manager_world.api.bodies[-1]["status"]["conditions"]
     assert (said["type"], said["status"], said["message"]) == ("Followed", "False", "no route")
 
 
@@ -297,12 +307,12 @@ def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: A
         ([{"type": "Ready", "status": "True", "reason": "Ready"}], ""),
     ],
 )  # fmt: skip
-async def test_pods_are_placed_in_one_that_is_said_to_be_ready(
-    yard: TargetManagerWorld, found: Any, refusal: str
+async def test_pods_are_placed_in_one_that_is_reported_to_be_ready(
+    manager_world: TargetManagerWorld, found: Any, refusal: str
 ):
-    await yard.secret()
-    yard.conditions = found
-    await yard.declare()
+    await manager_world.secret()
+    manager_world.conditions = found
+    await manager_world.declare()
     assert RecordedTarget.made[0].plan.refusal == refusal
 
 

@@ -16,7 +16,7 @@ from tests.support.syncer.target_sessions import TargetWorldOfTenant, pod_of
 
 
 @pytest.fixture
-async def yard() -> TargetWorldOfTenant:
+async def target_world() -> TargetWorldOfTenant:
     made = TargetWorldOfTenant()
     made.joined()
     await made.declare("c2")
@@ -24,13 +24,13 @@ async def yard() -> TargetWorldOfTenant:
     return made
 
 
-def create(yard: TargetWorldOfTenant) -> TargetStatuses:
-    return TargetStatuses(yard.world.link, yard.targets.get_ready)
+def create(target_world: TargetWorldOfTenant) -> TargetStatuses:
+    return TargetStatuses(target_world.world.link, target_world.targets.get_ready)
 
 
-def written(yard: TargetWorldOfTenant) -> list[Any]:
+def written(target_world: TargetWorldOfTenant) -> list[Any]:
     """Return each list of targets that was written."""
-    return [body["status"]["targets"] for body in yard.world.below.bodies if body]
+    return [body["status"]["targets"] for body in target_world.world.below.bodies if body]
 
 
 @pytest.mark.parametrize(
@@ -45,47 +45,47 @@ def written(yard: TargetWorldOfTenant) -> list[Any]:
     ],
 )
 async def test_the_phase_of_a_target(
-    yard: TargetWorldOfTenant, is_granted: bool, seconds: float | None, phase: str
+    target_world: TargetWorldOfTenant, is_granted: bool, seconds: float | None, phase: str
 ):
     if seconds is not None:
-        yard.ready().get_unreachable_seconds = lambda: seconds
+        target_world.ready().get_unreachable_seconds = lambda: seconds
     if not is_granted:
-        yard.world.link.grants.update_granted({})
-    yard.world.link.assignments.assign(pod_of(yard), "c2")
-    assert create(yard).build("c2") == {"name": "c2", "phase": phase, "pods": 1}
+        target_world.world.link.grants.update_granted({})
+    target_world.world.link.assignments.assign(pod_of(target_world), "c2")
+    assert create(target_world).build("c2") == {"name": "c2", "phase": phase, "pods": 1}
 
 
 async def test_a_new_phase_is_written_at_once_and_a_new_count_later(
-    yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
+    target_world: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(target_statuses, "STATUS_INTERVAL_SECONDS", 0.01)
-    statuses = create(yard)
+    statuses = create(target_world)
     statuses.set_names(["c2"])
     assert await statuses.update()
-    assert [each[0]["phase"] for each in written(yard)] == ["Away"]
-    yard.world.link.assignments.assign(pod_of(yard), "c2")
+    assert [each[0]["phase"] for each in written(target_world)] == ["Away"]
+    target_world.world.link.assignments.assign(pod_of(target_world), "c2")
     assert await statuses.update()
     await statuses.write_counts()
-    assert len(written(yard)) == 1, "the count is not due yet"
+    assert len(written(target_world)) == 1, "the count is not due yet"
     await asyncio.wait_for(statuses.wait_recount(), 1)
     await statuses.write_counts()
-    assert [each[0]["pods"] for each in written(yard)] == [0, 1]
+    assert [each[0]["pods"] for each in written(target_world)] == [0, 1]
     statuses.close()
 
 
-async def test_a_failed_write_is_reported_and_repeated(yard: TargetWorldOfTenant):
-    statuses = create(yard)
+async def test_a_failed_write_is_reported_and_repeated(target_world: TargetWorldOfTenant):
+    statuses = create(target_world)
     statuses.set_names(["c2"])
-    yard.world.below.refusals["apply VirtualCluster"] = errors.Unavailable("silent")
+    target_world.world.below.refusals["apply VirtualCluster"] = errors.Unavailable("silent")
     assert not await statuses.update()
-    yard.world.below.refusals.clear()
+    target_world.world.below.refusals.clear()
     assert await statuses.update()
-    assert written(yard)[-1] == [{"name": "c2", "phase": "Away", "pods": 0}]
+    assert written(target_world)[-1] == [{"name": "c2", "phase": "Away", "pods": 0}]
     statuses.close()
 
 
-async def test_pods_of_the_home_cluster_are_not_counted(yard: TargetWorldOfTenant):
-    statuses = create(yard)
+async def test_pods_of_the_home_cluster_are_not_counted(target_world: TargetWorldOfTenant):
+    statuses = create(target_world)
     statuses.handle_pod_count("home")
     assert statuses._timer is None
     statuses.handle_pod_count("c2")

@@ -92,7 +92,7 @@ async def test_sessions_that_end_at_once_follow_each_other_slowly():
 
 
 @pytest.mark.parametrize(("before", "told"), [([SYNCED], 1), ([], 0)])
-async def test_a_tenant_that_was_followed_and_has_no_credential_is_told_so(before, told):
+async def test_a_tenant_that_was_followed_and_has_no_credential_is_reported(before, told):
     world = SessionWorld()
     world.declared(before)
     async with keeping(world):
@@ -197,7 +197,7 @@ async def test_a_policy_gives_its_tenants_turns_and_another_weight_needs_no_othe
 
 
 def turns(queue: FairQueue[Key], count: int) -> list[int]:
-    """Have the one tenant and another always want something; return how often each is served."""
+    """Have the one tenant and another always want something. Return how often each is served."""
     uids = (TENANT.uid, "another")
     for uid in uids:
         for number in range(2 * count):
@@ -214,7 +214,7 @@ def turns(queue: FairQueue[Key], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ["own", "baseline"])
-async def test_a_tenant_whose_named_policy_is_missing_is_told_so_and_waits_for_it(name):
+async def test_a_tenant_whose_named_policy_is_missing_is_reported_and_waits_for_it(name):
     world = SessionWorld()
     bound_to(world, name)
     engaged = []

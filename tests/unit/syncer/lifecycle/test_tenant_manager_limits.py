@@ -143,7 +143,7 @@ async def test_a_suspended_tenant_that_is_restored_reports_the_request():
         assert manager._metric_counts.count_suspended() == 1
 
 
-async def test_a_tenant_over_its_limits_is_told_stays_away_and_returns(monkeypatch):
+async def test_a_tenant_over_its_limits_is_reported_stays_away_and_returns(monkeypatch):
     world = SessionWorld()
     monkeypatch.setattr(loading, "load_tenant_kubeconfig", lambda *_, **__: world.link.client)
     monkeypatch.setattr(connections, "TenantClient", lambda *_, **__: world.above)
@@ -185,7 +185,7 @@ async def test_a_tenant_over_its_limits_is_told_stays_away_and_returns(monkeypat
 
 
 @pytest.mark.parametrize(("root", "woken"), [(CLUSTER.tenant.root, True), ("other-root", False)])
-async def test_a_credential_wakes_its_own_tenant_and_decodes_no_other(root, woken, monkeypatch):
+async def test_a_credential_enqueues_its_own_tenant_and_decodes_no_other(root, woken, monkeypatch):
     world = SessionWorld()
     declare(world, suspend=False)
     metadata = {"name": "other", "namespace": "default", "uid": "u2", "resourceVersion": "1"}

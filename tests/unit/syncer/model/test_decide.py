@@ -60,7 +60,7 @@ class Model(Sides):
         return self
 
     def environment(self) -> Model:
-        """A super object that is marked goes; a tenant object that is marked goes."""
+        """A super object that is marked goes. A tenant object that is marked goes."""
         super_x, tenant_x = self.super_x, self.tenant_x
         if super_x is not None and super_x.deleting:
             super_x = None
@@ -85,7 +85,7 @@ def test_every_combination_converges_and_is_idempotent(model: Model):
     assert model.apply(last) == model
     tenant_x, super_x = model.tenant_x, model.super_x
     if super_x is not None and super_x.vc_uid != VC:
-        return  # somebody else's, whatever it is
+        return  # another owner's, whatever it is
     if tenant_x is not None and model.wanted:
         assert super_x == TwinState(VC, tenant_x.uid, deleting=False)
     else:
@@ -100,7 +100,7 @@ def test_what_is_not_ours_is_never_touched(model: Model):
 
 
 @given(models)
-def test_a_delete_is_always_of_a_living_object_of_ours_and_says_why(model: Model):
+def test_a_delete_is_always_of_a_living_object_of_ours_and_reports_why(model: Model):
     action = model.decision()
     if not isinstance(action, DeleteTwin):
         return

@@ -177,7 +177,7 @@ def test_nothing_unknown_with_a_value_is_silent(spec):
         ({"new": 1}, "is not known to this version. Leave it out, or ask for a newer version"),
     ],
 )
-def test_a_problem_says_what_would_do(value, told):
+def test_a_problem_reports_what_would_do(value, told):
     found = FieldWalk()
     found.walk_fields(value, TABLE, "spec")
     assert [problem.text for problem in found.problems] == [told]

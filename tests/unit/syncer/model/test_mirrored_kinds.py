@@ -111,7 +111,7 @@ def test_the_default_class_is_known_as_such(kind):
 
 
 def shown(**own: Any) -> bool:
-    """Tell whether a StorageClass of the tenant is as wanted."""
+    """Return whether a StorageClass of the tenant is as wanted."""
     mirror = MIRRORS_BY_KIND["StorageClass"]
     wanted = mirrored_kinds.build_mirror(mirror, {"metadata": METADATA, "provisioner": "p"})
     return mirrored_kinds.is_mirror_current({**wanted, **own}, wanted, mirror.fields)

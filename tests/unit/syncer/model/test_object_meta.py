@@ -110,7 +110,7 @@ def test_what_is_opaque_holds_nothing_back(kind):
         "control-plane",
     ],
 )
-def test_labels_that_stay_above(key):
+def test_labels_that_stay_in_the_tenant(key):
     """SEC-52: webhooks, queues, meshes and network plugins act on such labels."""
     assert not object_meta.is_label_synced(key)
 

@@ -162,7 +162,7 @@ def build(tenant_pod: Object) -> pod_build.BuiltPod:
 
 
 @pytest.mark.parametrize("annotations", FILLED)
-def test_a_full_pod_is_synced_and_told_what_is_left_out(annotations):
+def test_a_full_pod_is_synced_and_reported_with_what_is_left_out(annotations):
     tenant_pod = full_pod(annotations)
     made = build(tenant_pod)
     twin = {**made.pod, "kind": "Pod"}
@@ -207,7 +207,7 @@ def test_what_the_pod_reads_by_its_key_is_not_left_out():
     assert "other" not in made["metadata"]["annotations"]
 
 
-def test_what_has_no_room_at_all_is_told_with_its_size():
+def test_what_has_no_room_at_all_is_reported_with_its_size():
     own = {"quotes": '"' * 200_000}
     with pytest.raises(RejectedError) as caught:
         build(full_pod(own, volumes=annotations_of(["metadata.annotations"])))
@@ -263,7 +263,7 @@ def test_a_controllers_uid_is_the_value_of_a_label(uid, value):
 
 
 @pytest.mark.parametrize("twin", [None, {"data": {"a": "v" * 1_600_000}}])
-async def test_an_object_that_cannot_be_stored_is_told_with_its_size_and_the_limit(twin):
+async def test_an_object_that_cannot_be_stored_is_reported_with_its_size_and_the_limit(twin):
     world = SessionWorld()
     entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
     said = "etcdserver: request is too large"

@@ -101,7 +101,7 @@ refs = st.frozensets(
 
 
 @given(st.lists(st.tuples(pods, refs), max_size=20))
-def test_the_reverse_index_says_what_the_pods_say(steps):
+def test_the_reverse_index_reports_what_the_pods_say(steps):
     index, truth = ReferenceIndex(), {}
     for pod, needed in steps:
         changed = index.set("web", pod, needed)

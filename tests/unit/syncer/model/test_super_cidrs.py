@@ -26,7 +26,7 @@ def test_the_ranges_follow_nodes_and_service_ranges():
     assert ranges.get_current().pods == parse_networks(("10.244.0.0/24",))
 
 
-def test_a_node_without_any_address_says_nothing():
+def test_a_node_without_any_address_reports_nothing():
     nodes = Store()
     ranges = SuperCidrTracker(nodes, Store())
     put(nodes, {"metadata": {"name": "a", "uid": "a"}, "status": {"addresses": [{"address": 7}]}})

@@ -19,7 +19,7 @@ from tests.support.syncer.sessions import SessionWorld, put
 from tests.support.syncer.two_clusters import SplitWorld
 
 
-def test_without_a_second_super_cluster_nobody_asks():
+def test_without_a_second_super_cluster_no_one_asks():
     world = SessionWorld()
     entry = world.tenant_has(
         "Pod", "p", metadata={"annotations": {wellknown.ASSIGNED_CLUSTER: "c2/0"}}, spec={}
@@ -39,14 +39,14 @@ def test_a_twin_that_is_there_is_the_fact_and_a_record_only_the_intent(split: Sp
 
 
 @pytest.mark.parametrize(
-    ("record", "seat"),
+    ("record", "cluster"),
     [
         ("c2/0123", "c2"), ("home/0123", HOME), ("", UNASSIGNED), ("c2", UNASSIGNED),
         ("c9/0123", UNASSIGNED), ("/", UNASSIGNED), ("/c2", UNASSIGNED),
     ],
 )  # fmt: skip
-def test_a_record_counts_when_it_names_what_can_be(split: SplitWorld, record: str, seat: str):
-    assert split.link.assignments.get_cluster(split.pod(record=record)) == seat
+def test_a_record_counts_when_it_names_what_can_be(split: SplitWorld, record: str, cluster: str):
+    assert split.link.assignments.get_cluster(split.pod(record=record)) == cluster
 
 
 def test_where_nothing_is_offered_only_a_twin_or_a_node_counts(split: SplitWorld):
@@ -70,7 +70,7 @@ def test_a_bound_pod_is_where_its_node_is(split: SplitWorld):
     )
 
 
-def test_a_seat_that_is_taken_is_not_moved_by_a_record(split: SplitWorld):
+def test_a_cluster_that_is_taken_is_not_moved_by_a_record(split: SplitWorld):
     assert split.link.assignments.get_cluster(split.pod(record="c2/0")) == "c2"
     assert split.link.assignments.get_cluster(split.pod(record="home/0", version=51)) == "c2"
 
@@ -82,25 +82,25 @@ def test_home_takes_part_when_it_is_named_or_alone(split: SplitWorld):
     assert (split.link.grants.is_offered(HOME), split.link.grants.is_offered("c2")) == (True, False)
 
 
-def test_a_pod_that_is_gone_frees_its_seat_and_its_peers_are_counted(split: SplitWorld):
-    seats = split.link.assignments
+def test_a_pod_that_is_gone_frees_its_cluster_and_its_peers_are_counted(split: SplitWorld):
+    assignments = split.link.assignments
     owner = {"metadata": {"ownerReferences": [{"uid": "r", "controller": True, "kind": "R"}]}}
     first = split.pod("a", record="c2/0", **owner)
     second = split.pod("b", record="c2/0", **owner)
-    assert (seats.get_cluster(first), seats.get_cluster(second)) == ("c2", "c2")
-    assert (seats.count_peers(first, "c2"), seats.count_peers(first, HOME)) == (2, 0)
+    assert (assignments.get_cluster(first), assignments.get_cluster(second)) == ("c2", "c2")
+    assert (assignments.count_peers(first, "c2"), assignments.count_peers(first, HOME)) == (2, 0)
     split.link.stores["Pod"].discard(second, live=True)
-    assert seats.count_peers(first, "c2") == 1
-    assert seats.has_pods_in("c2")
+    assert assignments.count_peers(first, "c2") == 1
+    assert assignments.has_pods_in("c2")
     split.link.stores["Pod"].discard(first, live=True)
-    assert not seats.has_pods_in("c2")
-    assert seats.count_peers(split.pod("bare", record="c2/0"), "c2") == 0
+    assert not assignments.has_pods_in("c2")
+    assert assignments.count_peers(split.pod("bare", record="c2/0"), "c2") == 0
 
 
 # --- who hears of it ------------------------------------------------------------------------------
 
 
-def test_a_session_takes_in_the_pods_that_are_seated_there_and_queues_what_they_need(
+def test_a_session_takes_in_the_pods_that_are_assigned_there_and_queues_what_they_need(
     split: SplitWorld,
 ):
     volume = {"name": "v", "configMap": {"name": "c"}}
@@ -113,7 +113,7 @@ def test_a_session_takes_in_the_pods_that_are_seated_there_and_queues_what_they_
     assert not split.session.view.is_referenced("ConfigMap", "web", "c")
 
 
-def test_a_pod_without_a_seat_is_to_be_placed_and_is_taken_in_when_it_is(split: SplitWorld):
+def test_a_pod_without_a_cluster_is_to_be_placed_and_is_taken_in_when_it_is(split: SplitWorld):
     entry = split.pod()
     assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
     assert not split.far.pods.has_namespace("web")
@@ -147,7 +147,7 @@ def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: SplitW
     assert spaces == ["web"], "what nobody needs there is not even looked at"
 
 
-def test_what_is_not_wired_any_more_hears_nothing(split: SplitWorld):
+def test_what_is_no_longer_wired_hears_nothing(split: SplitWorld):
     events = TargetTenantEvents(split.far)
     events.subscribe()
     before = len(split.link.stores["Pod"]._handlers)
@@ -156,7 +156,7 @@ def test_what_is_not_wired_any_more_hears_nothing(split: SplitWorld):
 
 
 @pytest.mark.parametrize("policy", ["All", "Referenced"])
-def test_a_config_map_goes_where_a_pod_refers_to_it_whatever_the_policy_says(
+def test_a_config_map_goes_where_a_pod_refers_to_it_whatever_the_policy_is(
     split: SplitWorld, policy: str
 ):
     sync = split.far.view.policy.sync

@@ -211,7 +211,7 @@ def test_a_selector_by_a_label_that_is_not_synced_names_its_translated_key(key):
     }
 
 
-def test_a_cluster_without_budgets_is_told():
+def test_a_cluster_without_budgets_is_reported():
     view = with_pods(3, policy=policy(sync={"podDisruptionBudgets": "Refuse"}))
     with pytest.raises(ForbiddenObjectError):
         disruption_budgets.build_disruption_budget(budget(), view)

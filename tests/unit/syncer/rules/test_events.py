@@ -42,7 +42,7 @@ TWIN = {
 }
 
 
-def test_an_event_is_told_about_the_tenants_object():
+def test_an_event_is_reported_about_the_tenants_object():
     told = events.build_tenant_event(event(), TWIN, view(), name="p", sanitize=str)
     assert told is not None
     assert told["metadata"] == {"name": "p.17", "namespace": "web"}
@@ -58,7 +58,7 @@ def test_an_event_is_told_about_the_tenants_object():
     assert TENANT.root not in str(told)
 
 
-def test_an_event_about_another_object_of_the_name_stays_below():
+def test_an_event_about_another_object_of_the_name_stays_in_the_super_cluster():
     foreign = {"uid": "below", "annotations": {}}
     assert (
         events.build_tenant_event(event(uid="earlier"), TWIN, view(), name="p", sanitize=str)
@@ -81,7 +81,7 @@ def test_an_event_about_another_object_of_the_name_stays_below():
         ("implicitly required container POD", False),
     ],
 )
-def test_an_event_about_a_container_of_others_stays_below(path, is_told):
+def test_an_event_about_a_container_of_others_stays_in_the_super_cluster(path, is_told):
     found = event()
     found["involvedObject"]["fieldPath"] = path
     assert (
@@ -112,7 +112,7 @@ def test_an_event_of_the_newer_api_keeps_its_series_and_reporter():
 
 
 def test_no_text_of_an_event_names_the_super_cluster():
-    """Whoever writes Events may put anything into any of these."""
+    """The one that writes Events may put anything into any of these."""
     below = f"{TENANT.root}-web"
     texts = ("action", "message", "reason", "reportingComponent", "reportingInstance")
     named = {

@@ -1,4 +1,4 @@
-"""Field managers: whether somebody else than the syncer set a field."""
+"""Field managers: whether another owner than the syncer set a field."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_our_own_fields_are_no_others():
 
 
 @pytest.mark.parametrize("odd", [{"fieldsV1": None}, {"fieldsV1": []}, {"fieldsV1": {"f:spec": 3}}])
-def test_a_record_without_the_shape_of_one_says_nothing(odd: dict[str, object]):
+def test_a_record_without_the_shape_of_one_reports_nothing(odd: dict[str, object]):
     assert not is_set("spec.capacity", **odd)
     assert not field_managers.is_set_by_other({"managedFields": 3}, ["spec"], "vc-syncer")
 

@@ -132,7 +132,7 @@ def upsert(status: Body, kind: str, said: str) -> None:
 
 
 def sync(writer: Writer, kind: str, own: Body, live: Body, types: frozenset[str]) -> frozenset[str]:
-    """Write a status back as the syncer does; returns the types that it records."""
+    """Write a status back as the syncer does. Returns the types that it records."""
     patch = writer.patch(own, live, types)
     if patch is not None:
         own["status"] = apply_merge_patch(own.get("status") or {}, patch["status"])

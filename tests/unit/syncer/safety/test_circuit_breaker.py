@@ -48,7 +48,7 @@ def test_an_answer_in_between_keeps_it_closed():
 # --- a tenant that refuses writes -----------------------------------------------------------------
 
 
-def test_a_tenant_that_takes_nothing_of_a_kind_is_said_to_refuse_it():
+def test_a_tenant_that_takes_nothing_of_a_kind_is_reported_to_refuse_it():
     clock = Clock()
     refusals = RefusedWrites(clock)
     for _ in range(REFUSALS_TO_REPORT):
@@ -66,7 +66,7 @@ def test_a_tenant_that_takes_nothing_of_a_kind_is_said_to_refuse_it():
     assert refusals.describe_refused() == ""
     for _ in range(REFUSALS_TO_REPORT):
         refusals.count_refusal("pods", "no")
-    clock.now += REFUSAL_EXPIRY_SECONDS  # nobody tries it any more
+    clock.now += REFUSAL_EXPIRY_SECONDS  # no one tries it any longer
     assert refusals.describe_refused() == ""
 
 
@@ -94,7 +94,7 @@ def test_what_counts_as_refused():
     assert not any(_is_refusal(problem) for problem in others)
 
 
-def test_a_breaker_says_who_is_silent():
+def test_a_breaker_reports_who_is_silent():
     found = CircuitBreaker(lambda: 0.0, owner="the super cluster c2's")
     for _ in range(FAILURES_TO_OPEN):
         found.count_failure()

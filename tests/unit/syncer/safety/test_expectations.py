@@ -52,7 +52,7 @@ def test_absence_answers_a_delete_only():
     assert not awaited.is_behind(ClusterSide.SUPER, KEY, None)
     awaited.expect_update(ClusterSide.SUPER, KEY, "10")
     assert awaited.is_behind(ClusterSide.SUPER, KEY, None)
-    awaited.observe_event(ClusterSide.SUPER, KEY, None)  # made, and deleted by somebody
+    awaited.observe_event(ClusterSide.SUPER, KEY, None)  # made, and deleted by someone
     assert not awaited.is_behind(ClusterSide.SUPER, KEY, None)
 
 
@@ -90,7 +90,7 @@ def test_an_echo_of_what_was_not_taken_is_not_quiet():
     assert of(awaited, 10) == [EventOrigin.OWN]
 
 
-def test_an_echo_that_somebody_came_for_is_not_quiet():
+def test_an_echo_that_another_writer_came_for_is_not_quiet():
     awaited = Expectations()
     awaited.expect_update(ClusterSide.TENANT, KEY, "10", taken=True)
     assert awaited.is_behind(ClusterSide.TENANT, KEY, entry(9))
@@ -119,7 +119,7 @@ def test_two_writes_in_a_row_are_quiet_with_or_without_a_version_of_the_first():
     "revisions", [(7, 10), (8, 9, 10), (7, 8, 9, 10)], ids=["before", "between", "both"]
 )
 def test_no_change_of_others_beside_our_writes_is_missed(revisions):
-    """The last echo wakes: the worker then sees what somebody else has done meanwhile."""
+    """The last echo wakes: the worker then sees what another owner has done meanwhile."""
     awaited = Expectations()
     if len(revisions) > 2:
         awaited.expect_update(ClusterSide.TENANT, KEY, "8", taken=True)
@@ -134,7 +134,7 @@ def test_a_change_of_others_before_an_echo_without_a_version_leaves_the_echo_to_
 
 
 def write(awaited: Expectations, version: str, *, taken: bool = True) -> None:
-    """A write is answered, of which somebody is woken when it was not taken as it was sent."""
+    """A write is answered, of which someone is woken when it was not taken as it was sent."""
     awaited.expect_update(ClusterSide.TENANT, KEY, version, taken=taken)
 
 
@@ -207,7 +207,7 @@ def test_an_echo_that_came_before_the_answer_is_not_waited_for_once_more():
     assert not awaited.is_behind(ClusterSide.TENANT, KEY, entry(9))
 
 
-def test_of_an_object_that_changes_on_and_on_no_more_is_kept_than_tells_that_it_did():
+def test_of_an_object_that_changes_on_and_on_no_more_is_kept_than_reports_that_it_did():
     awaited = Expectations()
     for revision in range(10, 10_000):
         awaited.keep_early_event(ClusterSide.TENANT, KEY, entry(revision))

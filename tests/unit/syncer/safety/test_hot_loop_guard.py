@@ -44,7 +44,7 @@ def test_the_fifth_write_of_a_difference_parks_it_for_a_while():
     assert tries(fuse, 1, taken=False) == [True]  # one more try, and it is parked again
 
 
-def test_another_difference_and_another_occasion_begin_anew():
+def test_another_difference_and_another_occasion_begin_again():
     clock = Clock()
     fuse = HotLoopGuard(clock)
     tries(fuse, REPEATS_TO_PARK - 1)
@@ -161,7 +161,7 @@ def test_a_keys_window_is_over_at_its_end_and_a_pause_as_well():
     assert fuse.get_pause(key) == PAUSE_SECONDS
     clock.now += PAUSE_SECONDS - 1
     assert fuse.get_pause(key) == 1.0
-    fuse.count_write(key)  # it waits anew after each further one
+    fuse.count_write(key)  # it waits again after each further one
     assert fuse.get_pause(key) == PAUSE_SECONDS
     assert fuse.get_pause(key._replace(name="other")) == 0.0
     clock.now += PAUSE_SECONDS
@@ -196,7 +196,7 @@ def test_what_is_known_of_a_difference():
     assert fuse.list_parked() == {}
 
 
-def test_what_settles_is_forgotten_and_only_what_was_parked_is_told():
+def test_what_settles_is_forgotten_and_only_what_was_parked_is_reported():
     clock = Clock()
     fuse = HotLoopGuard(clock)
     assert not fuse.clear_if_converged(PART)

@@ -102,7 +102,7 @@ def test_a_word_is_about_the_very_pods_that_were_named_and_counts_once():
     assert not field.pod_loss_guard.confirm_losses(first)
 
 
-def test_a_word_for_a_cluster_that_was_made_anew_holds_for_its_beginning():
+def test_a_word_for_a_cluster_that_was_recreated_holds_for_its_beginning():
     field = GuardedTarget()
     assert field.pod_loss_guard.confirm_losses(IDENTITY)
     field.lose(*range(MIN_MISSING_PODS))
@@ -124,7 +124,7 @@ def test_a_tenant_that_is_no_more_misses_nothing():
     assert len(field.pod_loss_guard._missing) == 1
 
 
-def test_what_one_tenant_says_holds_nobody_else_up():
+def test_what_one_tenant_reports_holds_no_one_else_up():
     field = GuardedTarget(100)
     field.pod_loss_guard.replace_missing("forger", [f"f{number}" for number in range(1000)])
     field.lose(1, 2, 3, tenant="other")
@@ -182,7 +182,7 @@ def test_pods_that_are_made_afterwards_end_no_hold():
     assert not field.pod_loss_guard.is_held
 
 
-def test_a_session_that_begins_anew_says_all_that_is_missing():
+def test_a_session_that_begins_again_reports_all_that_is_missing():
     field = GuardedTarget(5)
     field.lose(*range(MIN_MISSING_PODS))
     field.pod_loss_guard.replace_missing("t", ["u1"])
@@ -310,6 +310,6 @@ async def test_while_it_is_held_nothing_is_concluded(split: SplitWorld, going: b
         ("", False),
     ],
 )
-def test_a_state_is_told_from_an_identity_by_its_form(word: str, is_one: bool):
+def test_a_state_is_distinguished_from_an_identity_by_its_form(word: str, is_one: bool):
     assert pod_loss_guard.is_state(word) is is_one
     assert pod_loss_guard.is_state(GuardedTarget().pod_loss_guard.loss_state)

@@ -28,7 +28,7 @@ KEY = Key(TENANT.uid, HOME, "Pod", "web", "p")
 
 async def deletions(pair: Pair) -> tuple[ProvenDeletes, Expectations, Entry]:
     """Return deletions of an engaged tenant, and the twin of a pod that its node runs."""
-    held = pair.brake()
+    held = pair.store_guard()
     await held.initialize(twin_uid="", stamps=())
     pair.make(pair.below, NAMESPACES, "", {"metadata": {"name": BELOW}})
     pod = {
@@ -59,7 +59,7 @@ def target(entry: Entry, grounds: DeleteGrounds) -> DeleteTarget:
     ("grounds", "is_proved"),
     [(DeleteGrounds.MARKED, False), (DeleteGrounds.ABSENT, True), (DeleteGrounds.UNWANTED, True)],
 )
-async def test_a_delete_says_which_object_it_means_and_how_it_goes(pair, grounds, is_proved):
+async def test_a_delete_reports_which_object_it_means_and_how_it_goes(pair, grounds, is_proved):
     found, _, entry = await deletions(pair)
     await found.delete_proven(target(entry, grounds), grace_seconds=7)
     (request,) = (each for each in pair.wired["below"].asked if each.method == "DELETE")
@@ -105,7 +105,7 @@ async def test_the_echo_of_a_delete_is_expected_at_the_version_that_it_made(pair
     assert not expectations.is_behind(ClusterSide.SUPER, KEY, ending)
 
 
-async def test_the_echo_of_a_delete_says_nothing_new(pair):
+async def test_the_echo_of_a_delete_reports_nothing_new(pair):
     found, expectations, entry = await deletions(pair)
     await found.delete_proven(target(entry, DeleteGrounds.MARKED), grace_seconds=30)
     live = pair.below.of(PODS).get(BELOW, "p").decode()

@@ -53,7 +53,7 @@ def test_a_write_is_reserved_before_it_is_sent():
         assert str(refused.value) == "pods: requested 1, used 2, limit 2"
 
 
-def test_two_namespaces_are_each_below_and_together_above():
+def test_two_namespaces_are_each_within_and_together_over_the_quota():
     accountant = Woken(**{"requests.cpu": "3"}).accountant
     accountant.reserve(key("a"), {"requests.cpu": 2000})
     other = key("a")._replace(namespace="shop")

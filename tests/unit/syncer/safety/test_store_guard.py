@@ -47,7 +47,7 @@ def test_the_sentence_names_store_and_remedy():
     assert "kubectl vc confirm-deletes vc" in said
 
 
-def test_what_a_person_is_told_is_whole():
+def test_what_a_person_is_reported_is_whole():
     assert format_held_message(find_store_problem(KNOWN, sight(uid="")), "", "vc") == (
         "Deletes are not synced to the super cluster: the tenant's etcd has kube-system <none>,"
         " and it is not the etcd that was synced before. If this etcd is the right"
@@ -118,7 +118,7 @@ async def test_what_came_down_at_the_stores_very_revision_is_not_counted_yet():
     assert found.is_count_due
 
 
-async def test_a_tenant_without_anything_below_is_engaged_as_well():
+async def test_a_tenant_without_anything_in_the_super_cluster_is_engaged_as_well():
     found, _, _, log = watched(KNOWN, sight())
     await found.initialize(twin_uid=STORE, stamps=())
     assert not found.is_count_due
@@ -175,7 +175,7 @@ async def test_the_watches_remember_a_higher_revision():
 
 @pytest.mark.parametrize("is_new", [False, True])
 async def test_the_revisions_of_a_bumped_backup_do_not_count_against_the_old_store(is_new: bool):
-    """Nobody who has seen the one would ever know the other again."""
+    """No one who has seen the one would ever know the other again."""
     revisions = [130]
     found, tenant, _, _ = watched(KNOWN, sight(revision=130), revisions=revisions)
     if not is_new:
@@ -190,7 +190,7 @@ async def test_the_revisions_of_a_bumped_backup_do_not_count_against_the_old_sto
     tenant.seen = sight(revision=131)
     await found.refresh()
     assert not found.is_held
-    # Its watches have still seen the other one, until the session begins anew.
+    # Its watches have still seen the other one, until the session begins again.
     found.record_write(str(10**9))
     await found.advance_epoch()
     assert not found.is_held
@@ -244,8 +244,8 @@ async def test_an_epoch_that_is_no_number_is_none(epoch):
     assert read_store_record(root, STORE) == StoreRecord(uid=STORE)
 
 
-async def test_an_epoch_that_nobody_counted_up_to_is_said_and_mended_by_a_confirmation():
-    """Taken for ours it would be counted on, until it is no number any more: held for ever."""
+async def test_an_epoch_that_no_one_counted_up_to_is_reported_and_mended_by_a_confirmation():
+    """Taken for ours it would be counted on, until it is no number any longer: held for ever."""
     found, tenant, _, log = watched(KNOWN, sight(epoch=9_999_999_999_999_999_999))
     await found.initialize(twin_uid=STORE, stamps=(95,))
     assert found.is_held
@@ -298,7 +298,9 @@ async def test_another_store_behind_the_same_address_is_noticed_for_good():
         ((91, 9_000), 0, True),
     ],
 )
-async def test_what_is_found_later_below_is_counted_as_if_known_at_once(stamps, seen, is_due):
+async def test_what_is_found_later_in_the_super_cluster_is_counted_as_if_known_at_once(
+    stamps, seen, is_due
+):
     revisions = [0]
     found, _, _, _ = watched(KNOWN, sight(), revisions=revisions)
     await found.initialize(twin_uid=STORE, stamps=())

@@ -1,4 +1,4 @@
-"""The brake and deletions between two API servers in memory: what is written there, and asked."""
+"""The store guard and deletions between two API servers in memory: writes and requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.syncer.two_api_servers import TENANT
 
 
 async def test_the_first_engagement_marks_both_sides(pair):
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     mark = pair.mark()
     (made,) = (each for each in pair.wired["above"].asked if each.method == "POST")
@@ -41,7 +41,7 @@ async def test_the_first_engagement_marks_both_sides(pair):
 
 
 async def test_a_count_goes_up_on_both_sides_and_a_restart_finds_it_so(pair):
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     pair.make(pair.above, CONFIG_MAPS, "default", {"metadata": {"name": "newer"}})
     newer = str(pair.above.revision)
@@ -55,7 +55,7 @@ async def test_a_count_goes_up_on_both_sides_and_a_restart_finds_it_so(pair):
     assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
     assert pair.remembered()[wellknown.STORE_REVISION] == mark["metadata"]["resourceVersion"]
     before = [len(pair.writes(side)) for side in ("above", "below")]
-    again = pair.brake()
+    again = pair.store_guard()
     await again.initialize(twin_uid=pair.system(), stamps=(int(newer),))
     await again.advance_epoch() if again.is_count_due else None
     assert [len(pair.writes(side)) for side in ("above", "below")] == before
@@ -64,7 +64,7 @@ async def test_a_count_goes_up_on_both_sides_and_a_restart_finds_it_so(pair):
 @pytest.mark.parametrize("side", ["above", "below"])
 async def test_a_count_that_arrives_late_puts_nothing_older_in_place_of_a_newer(pair, side):
     """Seed 30004619: an older copy passed for intact, and what it lacked was deleted below."""
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     for _ in range(2):
         found.record_write(str(pair.above.revision + 1))
@@ -80,7 +80,7 @@ async def test_a_count_that_arrives_late_puts_nothing_older_in_place_of_a_newer(
 
 
 async def test_a_count_whose_mirror_was_refused_stays_due_until_it_is_there(pair):
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     found.record_write(str(pair.above.revision + 1))
     pair.wired["below"].refuses = True
@@ -98,7 +98,7 @@ async def test_a_count_whose_mirror_was_refused_stays_due_until_it_is_there(pair
 
 
 async def test_others_may_write_the_root_namespace_while_it_is_marked(pair):
-    found, spaces = pair.brake(), pair.below.of(NAMESPACES)
+    found, spaces = pair.store_guard(), pair.below.of(NAMESPACES)
     await found.initialize(twin_uid="", stamps=())
     got, left = pair.super_client.get, [1, 1]
 
@@ -120,8 +120,8 @@ async def test_others_may_write_the_root_namespace_while_it_is_marked(pair):
     assert pair.remembered()[wellknown.STORE_EPOCH] == "2"
 
 
-async def test_a_root_namespace_that_was_made_anew_remembers_nothing_of_the_old_one(pair):
-    found = pair.brake()
+async def test_a_root_namespace_that_was_recreated_remembers_nothing_of_the_old_one(pair):
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     spaces = pair.below.of(NAMESPACES)
     spaces.remove(spaces.get("", TENANT.root).decode())
@@ -149,7 +149,7 @@ async def test_a_look_asks_for_two_things_alone(pair):
     )
 
 
-async def test_a_store_without_its_system_namespace_is_nobodys(pair):
+async def test_a_store_without_its_system_namespace_belongs_to_no_tenant(pair):
     spaces = pair.above.of(NAMESPACES)
     spaces.remove(spaces.get("", "kube-system").decode())
     found = await store_guard.observe_store(pair.tenant_client)
@@ -157,7 +157,7 @@ async def test_a_store_without_its_system_namespace_is_nobodys(pair):
 
 
 async def test_one_look_serves_all_that_waited_for_it(pair):
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     before = time.monotonic()
     await found.refresh()
@@ -169,7 +169,7 @@ async def test_one_look_serves_all_that_waited_for_it(pair):
 
 
 async def test_what_came_down_before_the_mark_is_counted_and_needs_no_other(pair):
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     revision = pair.mark()["metadata"]["resourceVersion"]
     found.record_write(revision)
@@ -181,7 +181,7 @@ async def test_what_came_down_before_the_mark_is_counted_and_needs_no_other(pair
 
 
 async def test_a_confirmed_store_is_the_tenants_own_from_then_on(pair):
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     old = pair.system()
     pair.replace()
@@ -204,7 +204,7 @@ async def test_a_confirmed_store_is_the_tenants_own_from_then_on(pair):
 
 
 async def test_a_confirmation_that_could_not_be_written_is_for_that_store_alone(pair):
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     pair.replace()
     await found.refresh()
@@ -231,7 +231,7 @@ async def test_a_confirmation_that_could_not_be_written_is_for_that_store_alone(
 
 async def test_a_store_is_known_by_what_was_last_written(pair):
     """The record that a count leaves is what later looks are held against."""
-    found = pair.brake()
+    found = pair.store_guard()
     await found.initialize(twin_uid="", stamps=())
     old = pair.above.save()
     for number in range(3):

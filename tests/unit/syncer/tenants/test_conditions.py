@@ -22,7 +22,7 @@ def test_no_message_is_longer_than_a_condition_may_have(message: str):
     assert all(len(each["message"]) <= conditions._MAX_MESSAGE for each in said)
 
 
-def test_targets_that_nobody_declared_are_named_with_what_to_do():
+def test_undeclared_targets_are_named_with_what_to_do():
     (said, fine) = (conditions.build_targets_granted(missing=m, generation=1) for m in (["c9"], []))
     assert (said["status"], said["reason"]) == ("False", conditions.NO_SUCH_TARGET)
     assert said["message"].startswith(
@@ -55,7 +55,7 @@ class CountingListener:
         self.bodies.append(body)
 
 
-async def test_a_condition_is_said_once():
+async def test_a_condition_is_reported_once():
     wanted = [
         conditions.build_synced(reason=conditions.ENGAGED, message="All.", generation=2),
         conditions.build_deletes_held(message="", generation=2),
@@ -74,7 +74,7 @@ async def test_a_condition_is_said_once():
     assert listener.bodies[-1]["status"]["heldStore"] == {}
 
 
-async def test_another_store_is_said_though_the_conditions_are_the_same():
+async def test_another_store_is_reported_though_the_conditions_are_the_same():
     wanted = [
         conditions.build_synced(reason=conditions.ENGAGED, message="All.", generation=2),
         conditions.build_deletes_held(message="Why.", generation=2),

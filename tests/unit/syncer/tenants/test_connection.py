@@ -64,7 +64,7 @@ def test_a_log_names_the_super_cluster_when_it_is_not_home(world: SessionWorld, 
     assert build_log_fields(far.build_key("Pod", "web", "p"))["super_cluster"] == "c2"
 
 
-def test_what_the_tenant_wrote_is_told_once_however_many_sessions_there_are(
+def test_what_the_tenant_wrote_is_reported_once_however_many_sessions_there_are(
     world: SessionWorld, far: Session
 ):
     world.link.enqueue_status()
@@ -72,7 +72,7 @@ def test_what_the_tenant_wrote_is_told_once_however_many_sessions_there_are(
     assert taken(world) == [world.key(TENANT_STATUS, "", "")]
 
 
-def test_what_is_parked_anywhere_is_told(world: SessionWorld, far: Session):
+def test_what_is_parked_anywhere_is_reported(world: SessionWorld, far: Session):
     for session in (world.session, far):
         part = WriteScope(session.build_key("Pod", "web", "p"), "super")
         for _ in range(6):

@@ -100,7 +100,7 @@ async def test_few_tenants_open_their_watches_together_and_a_slow_one_loses_its_
             watch.listed.set()
 
 
-async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_told(monkeypatch):
+async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_reported(monkeypatch):
     monkeypatch.setattr(links, "UNREACHABLE_SECONDS", 0.1)
     monkeypatch.setattr(links, "_HEALTH_CHECK_SECONDS", 0.01)
     link = SessionWorld().link
@@ -121,7 +121,7 @@ async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_told(monke
 
 @pytest.mark.parametrize("who", ["tenant", "target"])
 async def test_what_failed_in_an_outage_is_tried_as_soon_as_it_is_over(monkeypatch, who):
-    """Its own delay has grown to minutes; REL-15."""
+    """Its own delay has grown to minutes. REL-15."""
     monkeypatch.setattr(links, "_HEALTH_CHECK_SECONDS", 0.01)
     split = SplitWorld()
     link, session = split.link, split.far
@@ -141,7 +141,7 @@ async def test_what_failed_in_an_outage_is_tried_as_soon_as_it_is_over(monkeypat
     task.cancel()
 
 
-async def test_a_watch_that_stands_again_wakes_the_others_and_the_breaker(monkeypatch):
+async def test_a_watch_that_stands_again_enqueues_the_others_and_the_breaker(monkeypatch):
     """REL-15: each waits for half a minute of its own meanwhile."""
     for name in ("_HEALTH_CHECK_SECONDS", "_FAST_HEALTH_CHECK_SECONDS"):
         monkeypatch.setattr(links, name, 0.01)

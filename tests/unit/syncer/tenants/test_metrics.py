@@ -37,7 +37,7 @@ def expectations(figures):
     return Expectations(on_write=figures.observe_write)
 
 
-def test_each_write_of_a_key_in_work_is_told_by_its_direction(expectations):
+def test_each_write_of_a_key_in_work_is_reported_by_its_direction(expectations):
     down, up = _lags("down"), _lags("up")
     expectations.expect_update(ClusterSide.SUPER, KEY, "5")
     expectations.expect_delete(ClusterSide.SUPER, KEY, entry(5))
@@ -45,14 +45,14 @@ def test_each_write_of_a_key_in_work_is_told_by_its_direction(expectations):
     assert (_lags("down") - down, _lags("up") - up) == (2, 1)
 
 
-def test_a_write_of_nobodys_key_is_not_told():
+def test_a_write_of_nobodys_key_is_not_reported():
     expectations = Expectations(on_write=TenantMetrics(lambda _: None).observe_write)
     before = _lags("down")
     expectations.expect_update(ClusterSide.SUPER, KEY, "5")
     assert _lags("down") == before
 
 
-def test_a_write_after_a_strangers_is_drift(figures, expectations):
+def test_a_write_after_a_foreign_write_is_drift(figures, expectations):
     before = _drift()
     figures.suspect_drift(ClusterSide.SUPER, KEY, 7)
     expectations.expect_update(ClusterSide.SUPER, KEY, "8")

@@ -43,7 +43,7 @@ def test_a_policy_that_is_named_and_missing_or_unreadable_allows_nothing():
     )
 
 
-def test_what_the_cluster_keeps_above_is_added_to_what_its_policy_does():
+def test_what_the_cluster_keeps_in_the_tenant_is_added_to_what_its_policy_does():
     known = policies(narrow={"metadata": {"opaquePrefixes": ["cost"]}, "daemonSets": "Refuse"})
     found = policy_binding.resolve_policy(
         cluster("narrow", opaque_meta_prefixes=("internal",)), known

@@ -113,7 +113,7 @@ def test_a_root_namespace_is_found_by_its_parts(world: SessionWorld, word: str, 
 
 
 @pytest.mark.parametrize("body", [{}, {"status": None}, {"status": {"message": None}}])
-def test_what_says_nothing_stays_as_it_is(world: SessionWorld, body):
+def test_what_reports_nothing_stays_as_it_is(world: SessionWorld, body):
     assert world.session.sanitizer.sanitize_status(body) == body
 
 

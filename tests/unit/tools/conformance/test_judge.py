@@ -40,7 +40,7 @@ def test_a_new_failure_fails_the_run_and_a_listed_one_does_not():
     assert verdict.problems == ["failed and is not listed: a"]
 
 
-def test_a_failure_that_nobody_compared_with_the_control_is_new():
+def test_a_failure_that_no_one_compared_with_the_control_is_new():
     assert judge("tenant", CASES[:1], results(a=FAILED), {}, []).new == ["a"]
 
 
@@ -58,7 +58,7 @@ def test_a_row_for_another_side_excuses_nothing():
     assert judge("tenant", CASES, GOOD, GOOD, [known("a", "baseline")]).healed == []
 
 
-def test_what_fails_on_the_control_as_well_is_told_apart():
+def test_what_fails_on_the_control_as_well_is_distinguished():
     verdict = judge("tenant", CASES, GOOD | results(a=FAILED), GOOD | results(a=FAILED), [])
 
     assert (verdict.with_control, verdict.new, verdict.problems) == (["a"], [], [])
@@ -95,6 +95,6 @@ def test_a_control_that_fails_too_much_makes_the_run_void():
     assert void(cases, found).startswith("7 of 20 cases did not pass")
 
 
-def test_a_listed_name_that_the_suite_does_not_have_is_told():
+def test_a_listed_name_that_the_suite_does_not_have_is_reported():
     assert strange(CASES, [known("a")]) == []
     assert len(strange(CASES, [known("a"), known("z")])) == 1

@@ -29,7 +29,7 @@ def test_a_row_is_read():
         ("  line: pkg/kubelet/x.go:1\n", ""),
     ],
 )
-def test_a_row_that_does_not_say_why_is_refused(old, new):
+def test_a_row_that_has_no_reason_is_refused(old, new):
     with pytest.raises(ValueError, match="needs"):
         known.failures(ROW.replace(old, new))
 

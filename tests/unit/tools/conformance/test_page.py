@@ -23,7 +23,7 @@ def page(results, known=()) -> str:
     return render(run)
 
 
-def test_a_side_without_results_is_said_to_have_none():
+def test_a_side_without_results_is_reported_to_have_none():
     text = page({"control": {A: result(A, PASSED), B: result(B, PASSED)}, "tenant": {}})
 
     assert "| the super cluster itself | 2 | 2 | 0 | 0 | 0 | 0 | 0 |" in text
@@ -32,7 +32,7 @@ def test_a_side_without_results_is_said_to_have_none():
     assert "Not explained" not in text
 
 
-def test_a_run_that_has_not_come_to_its_end_says_so_in_one_line():
+def test_a_run_that_has_not_come_to_its_end_reports_it_in_one_line():
     cases = [ConformanceCase(f"[sig-node] {number} [Conformance]", "") for number in range(30)]
     first = cases[0].name
     run = PublishedRun(
@@ -65,7 +65,7 @@ def test_known_failures_stand_with_cause_and_line_and_others_as_not_explained():
     assert given_up.partition("##")[0].strip().endswith("Nothing is listed.")
 
 
-def test_results_say_of_which_commit_they_are_and_whether_they_were_tried_again():
+def test_results_report_of_which_commit_they_are_and_whether_they_were_tried_again():
     found = {
         "control": {A: replace(result(A, PASSED), commit="abc"), B: result(B, PASSED)},
         "tenant": {
@@ -80,7 +80,7 @@ def test_results_say_of_which_commit_they_are_and_whether_they_were_tried_again(
     assert "- tenant: of abc, abd, 1 tried a second time." in text
 
 
-def test_a_control_that_says_nothing_is_said_to():
+def test_a_control_that_sends_nothing_is_reported_to():
     cases = [ConformanceCase(f"[sig-node] {number} [Conformance]", "") for number in range(7)]
     failed = {case.name: result(case.name, FAILED) for case in cases}
     run = PublishedRun(version="1", machine="", cases=cases, results={"control": failed}, known=())

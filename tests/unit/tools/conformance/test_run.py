@@ -1,4 +1,4 @@
-"""A run: what is open is run, side by side or alone; what took the program with it is run alone."""
+"""A run: what is open is run, side by side or alone. What took the program with it is run alone."""
 
 import threading
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_a_fault_of_the_harness_ends_the_run(plan):
         run([case("a"), case("b")], plan, execute, print)
 
 
-def test_results_say_what_they_are_of_and_which_are_of_a_second_try(plan):
+def test_results_report_what_they_are_of_and_which_are_of_a_second_try(plan):
     plan = replace(plan, commit="abc", again=frozenset({"b"}))
 
     run([case("a"), case("b")], plan, outcome, print)

@@ -1,4 +1,4 @@
-"""A survivor that nobody listed fails a run, and a listed one that is killed as well."""
+"""A survivor that no one listed fails a run, and a listed one that is killed as well."""
 
 import tomllib
 from collections import Counter
@@ -75,7 +75,7 @@ def test_a_run_that_did_not_come_to_its_end_is_none():
     assert "no mutant of the part 'decide' was made" in judge.judge([], []).problems
 
 
-def test_a_row_says_why_and_stands_there_once():
+def test_a_row_specifies_why_and_stands_there_once():
     assert known.survivors(ROW) == [known.KnownSurvivor(PLACE, "it is the same")]
     with pytest.raises(ValueError, match="without a reason"):
         known.survivors(ROW.replace("it is the same", "' '"))
@@ -111,7 +111,7 @@ def test_exit_codes_are_states(code, state):
     assert results.state_of(code) == state
 
 
-def test_a_mutants_name_says_where_it_is():
+def test_a_mutants_name_reports_where_it_is():
     assert results.named("a.b.x_c__mutmut_1") == ("a.b", "c")
     assert results.named("a.b.xǁCǁ_d__mutmut_12") == ("a.b", "C._d")
 
@@ -121,7 +121,7 @@ def test_a_change_is_what_a_diff_takes_and_puts():
     assert results.changed(diff) == ("return a", "return b")
 
 
-def test_what_is_mutated_is_what_the_table_says():
+def test_what_is_mutated_is_what_the_table_reports():
     configured = tomllib.loads((page.PAGE.parents[1] / "pyproject.toml").read_text())
     modules = [
         path.removesuffix(".py").replace("/", ".")

@@ -1,4 +1,4 @@
-"""How a walkthrough is read, and what counts as printed; and that each is walked by a test."""
+"""How a walkthrough is read, and what counts as printed. And that each is walked by a test."""
 
 import ast
 
@@ -46,7 +46,7 @@ def test_files_and_commands_come_in_their_order():
         ("```python\n1\n```\n", "is not known"),
     ],
 )
-def test_a_block_that_nobody_would_run_is_refused(text: str, words: str):
+def test_a_block_that_no_one_would_run_is_refused(text: str, words: str):
     with pytest.raises(ValueError, match=words):
         page.steps(text)
 
@@ -90,7 +90,7 @@ def test_only_what_reads_is_run_again(text: str, reads: bool):
     assert run.only_reads(text) is reads
 
 
-def test_a_step_that_fails_is_told_with_its_line(tmp_path):
+def test_a_step_that_fails_is_reported_with_its_line(tmp_path):
     where = tmp_path / "page.md"
     where.write_text("```console\n$ echo one; exit 3\ntwo\n```\n")
     with pytest.raises(run.WalkthroughError, match=r"(?s)page.md, line 2.*ended with 3.*one"):

@@ -47,7 +47,7 @@ async def test_an_authority_that_was_restored_by_hand_is_labelled_again():
 
 
 @pytest.mark.parametrize("labels", [{}, keys.AGENT_TRUST_LABELS], ids=["stripped", "whole"])
-async def test_what_is_published_is_written_again_when_nobody_could_see_it(labels):
+async def test_what_is_published_is_written_again_when_no_one_could_see_it(labels):
     super_client = RecordingClient()
     await authorities.reconcile_agent_trust(fake_means(super_client), keys.AGENT_TRUST_KEY)
     objects = {body["metadata"]["name"]: body for body in super_client.bodies}
@@ -65,7 +65,7 @@ async def test_an_authority_that_is_gone_is_waited_for():
 
 
 async def test_both_authorities_are_published_without_their_keys():
-    """Agents know callers by the one, whoever reads their metrics knows agents by the other."""
+    """Agents verify callers by one authority, and readers of metrics verify agents by the other."""
     super_client = RecordingClient()
     await authorities.reconcile_agent_trust(fake_means(super_client), keys.AGENT_TRUST_KEY)
     objects = {body["metadata"]["name"]: body for body in super_client.bodies}

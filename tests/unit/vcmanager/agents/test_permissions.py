@@ -55,7 +55,7 @@ def test_a_tenant_has_the_policy_that_it_names_or_the_default():
     assert found.policies["baseline"] == ALL - {KubeletCall.EXEC}
 
 
-def test_without_the_default_there_is_the_built_in_one_but_for_nobody_who_names_it():
+def test_without_the_default_there_is_the_built_in_one_but_for_no_client_that_names_it():
     found = permissions.compute_permissions([], [cluster("one"), cluster("two", "baseline")])
     assert found.policies[found.tenants["one"]] == ALL
     assert found.tenants["two"] not in found.policies
@@ -68,7 +68,7 @@ def test_a_policy_that_cannot_be_read_has_no_calls(name):
     assert found.tenants["one"] not in found.policies
 
 
-def test_a_tenant_that_cannot_be_read_is_left_out_and_takes_nobody_along():
+def test_a_tenant_that_cannot_be_read_is_left_out_and_takes_no_one_along():
     odd = cluster("odd") | {"spec": {"policyRef": 5}}
     strange = cluster("strange", status={"phase": "Whatever"})
     found = permissions.compute_permissions([], [odd, cluster("one"), strange])
@@ -100,7 +100,7 @@ async def test_what_is_written_bears_what_its_watch_selects_and_is_written_once(
     assert again.calls == [("apply", "vn-agent-access")]
 
 
-async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does():
+async def test_policies_and_bindings_enqueue_it_and_nothing_else_of_a_tenant_does():
     woken: list[keys.ReconcileKey] = []
     registry = kopf_watches._build_registry(
         endpoint=None, enqueue=woken.append, options=OperatorSettings(registry="")

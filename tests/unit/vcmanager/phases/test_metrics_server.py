@@ -114,7 +114,7 @@ async def test_its_rights_come_before_it_and_its_group_when_it_answers():
 
 
 @pytest.mark.parametrize("found", [snapshot(), snapshot({**UP, "status": {}})])
-async def test_while_nobody_answers_there_is_no_group(found):
+async def test_while_no_one_answers_there_is_no_group(found):
     journal, said, _ = await act(PLAN, found)
     assert ("apply", "APIService") not in journal
     assert ("delete", "APIService") in journal

@@ -43,7 +43,7 @@ def test_an_old_pod_that_is_not_ready_goes_before_those_that_are(strategy):
     assert replaced(found, pods("old", "old", broken=[0, 1])) == "etcd-1"
 
 
-def test_a_pod_that_says_nothing_yet_is_not_ready():
+def test_a_pod_that_reports_nothing_yet_is_not_ready():
     silent = pods("old", "new")
     silent[0]["status"] = {}
     assert replaced(stateful_set("RollingUpdate", readyReplicas=1), silent) == "etcd-0"

@@ -113,7 +113,7 @@ async def test_what_is_ours_inside_is_watched_and_the_metrics_api_where_there_is
     assert woken == [keys.build_virtual_cluster_key(TENANT.namespace, TENANT.name)]
 
 
-async def test_a_tenant_that_takes_our_objects_says_its_version():
+async def test_a_tenant_that_takes_our_objects_reports_its_version():
     assert await enter() == "v1.36.4"
 
 
@@ -131,7 +131,9 @@ async def test_a_tenant_that_takes_our_objects_says_its_version():
         ),
     ],
 )
-async def test_what_a_tenant_refuses_is_said_and_tried_again_when_told(problems, condition, reason):
+async def test_what_a_tenant_refuses_is_reported_and_tried_again_when_it_changes(
+    problems, condition, reason
+):
     with pytest.raises(PhaseBlocked) as caught:
         await enter(**problems)
     held = caught.value

@@ -36,7 +36,7 @@ def test_an_authority_signs_certificates_and_no_further_authority(issuer: KeyPai
     assert isinstance(made.public_key(), ec.EllipticCurvePublicKey)
 
 
-def test_a_leaf_says_who_it_is_and_what_for(issuer: KeyPair):
+def test_a_leaf_reports_who_it_is_and_what_for(issuer: KeyPair):
     subject = CertificateSubject(
         common_name="kube-apiserver",
         organizations=("a", "b"),

@@ -68,7 +68,7 @@ def test_a_name_that_others_read_as_a_number_or_a_truth_is_quoted(name):
     assert bundles.read_kubeconfig_key_pair(document) == PAIR
 
 
-def test_its_secret_has_one_key_and_says_whose_it_is():
+def test_its_secret_has_one_key_and_reports_whose_it_is():
     secret = bundles.build_kubeconfig_secret("admin-kubeconfig", TENANT.root, "admin", b"x")
     assert set(secret["data"]) == {"admin-kubeconfig"}
     assert secret["metadata"]["labels"] == {"tenancy.x-k8s.io/credential": "admin"}
@@ -83,7 +83,7 @@ def test_what_is_no_kubeconfig_has_no_pair():
 
 
 def test_what_no_reader_of_yaml_ends_with_is_no_kubeconfig_either():
-    """Deep nesting ends libyaml with the process; aliases of aliases take for ever."""
+    """Deep nesting ends libyaml with the process. Aliases of aliases take for ever."""
     bomb = b"a0: &a0 {x: 1}\n" + b"".join(
         b"a%d: &a%d {<<: [%s]}\n" % (at + 1, at + 1, b", ".join([b"*a%d" % at] * 10))
         for at in range(12)

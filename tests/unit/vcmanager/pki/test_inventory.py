@@ -81,7 +81,7 @@ def test_only_the_store_serves_and_calls():
     assert both == {"etcd-ca"}
 
 
-def test_nobody_but_the_manager_is_a_master():
+def test_no_one_but_the_manager_is_a_master():
     masters = {
         name for name, login in LOGINS.items() if "system:masters" in login.subject.organizations
     }

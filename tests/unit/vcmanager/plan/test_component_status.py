@@ -130,7 +130,7 @@ def test_old_pods_are_ready_where_the_template_keeps_them():
         ),
     ],
 )
-def test_the_failing_pods_own_words_are_told(status, reason, words):
+def test_the_failing_pods_own_words_are_reported(status, reason, words):
     verdict = component_status.evaluate_component(
         "etcd", workload(), [pod("etcd-0", "etcd", **status)]
     )

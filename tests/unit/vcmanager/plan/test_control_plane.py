@@ -190,7 +190,7 @@ def test_only_the_signer_has_the_key_of_an_authority(name):
     assert mounted & roots == ({"client-authority"} if name == "controller-manager" else set())
 
 
-def test_the_api_server_is_told_what_the_design_says():
+def test_the_api_server_is_informed_what_the_design_specifies():
     words = arguments(SHORT, "apiserver")
     for word in (
         "--service-cluster-ip-range=10.96.8.0/22",
@@ -207,7 +207,7 @@ def test_the_api_server_is_told_what_the_design_says():
     assert not any(word.startswith("--anonymous-auth") for word in words)
 
 
-def test_strangers_may_only_ask_whether_it_lives():
+def test_unauthenticated_clients_may_only_read_the_health():
     config = next(
         each for each in SHORT.workloads if each["metadata"]["name"] == "apiserver-config"
     )

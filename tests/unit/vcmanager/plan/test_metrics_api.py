@@ -87,7 +87,7 @@ def test_the_door_is_one_address_with_a_port_that_the_api_server_finds():
     assert metrics_api.build_service("fd00::b")[1]["addressType"] == "IPv6"
 
 
-def test_the_api_server_verifies_whom_it_dials():
+def test_the_api_server_verifies_the_server_that_it_dials():
     made = metrics_api.build_api_service(b"authority")
     assert made["metadata"]["name"] == "v1beta1.metrics.k8s.io"
     assert made["spec"]["caBundle"] == "YXV0aG9yaXR5"
@@ -111,7 +111,7 @@ def test_everything_is_marked_as_ours():
         ({"status": "False"}, False, "Registering"),
     ],
 )
-def test_the_api_servers_own_words_say_whether_it_is_reached(condition, reached, reason):
+def test_the_api_servers_own_words_report_whether_it_is_reached(condition, reached, reason):
     status = {"conditions": [{"type": "Available", **condition}]} if condition else {}
     found = metrics_api.read_reachability({"status": status})
     assert found.is_reached is reached

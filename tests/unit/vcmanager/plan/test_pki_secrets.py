@@ -72,7 +72,7 @@ async def test_only_what_is_missing_is_made_while_a_tenant_is_new(roots):
 
 
 @pytest.mark.parametrize("gone", [*inventory.AUTHORITIES.values(), "serviceaccount-rsa"])
-async def test_a_root_that_was_there_is_never_made_anew(roots, gone):
+async def test_a_root_that_was_there_is_never_recreated(roots, gone):
     some = {name: secret for name, secret in roots.items() if name != gone}
     with pytest.raises(PhaseBlocked, match=f"The Secret {gone} .* Restore it") as caught:
         await pki_secrets.build_missing_authorities(some, FACTS, is_initialised=True, now=NOW)
@@ -149,7 +149,7 @@ def test_kubeconfigs_inside_go_to_the_first_address_of_the_slice(roots):
         assert b"https://10.96.4.1:443" in document
 
 
-def test_the_authority_behind_the_tenants_servers_is_told_without_its_key(roots):
+def test_the_authority_behind_the_tenants_servers_is_reported_without_its_key(roots):
     facts = replace(FACTS, has_metrics=True)
     made = material(roots, facts=facts)
     assert made.serving == bundles.read_key_pair(roots["root-ca"]).certificate

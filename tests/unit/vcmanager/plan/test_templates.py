@@ -100,7 +100,7 @@ def test_half_a_character_is_refused():
 @pytest.mark.parametrize("field", ["registry", "size", "class_name", "flag"])
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_a_whole_control_plane_differs_only_in_the_intended_leaves(field: str, payload: str):
-    """Each text that somebody may write goes where it belongs, and nowhere else."""
+    """Each text that someone may write goes where it belongs, and nowhere else."""
     marker = "zzmarkerzz"
     slice_ = service_cidrs.ServiceRange(service_cidrs.ip_network("10.96.8.0/22"))
 

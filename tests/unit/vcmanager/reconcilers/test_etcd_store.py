@@ -129,7 +129,7 @@ def check(monkeypatch):
     return run
 
 
-async def test_a_settled_etcd_is_checked_seldom_and_wakes_its_owner_once(check):
+async def test_a_settled_etcd_is_checked_seldom_and_enqueues_its_owner_once(check):
     gateway = Gateway(0, 1, 2)
     first = await check(gateway, desired(3, 3))
     assert (first.delay, first.queued) == (etcd_store.CHECK_SECONDS, [OWNER])

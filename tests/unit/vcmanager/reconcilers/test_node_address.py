@@ -9,7 +9,7 @@ def cluster(name: str, endpoint: str) -> dict:
     return {"metadata": {"namespace": "default", "name": name}, "status": {"endpoint": endpoint}}
 
 
-async def test_only_tenants_that_were_reached_there_are_woken():
+async def test_only_tenants_that_were_reached_there_are_enqueued():
     super_client, woken = RecordingClient(), []
     super_client.listed = [
         cluster("there", "https://192.0.2.1:30443"),

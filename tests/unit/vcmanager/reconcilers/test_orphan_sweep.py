@@ -69,7 +69,7 @@ async def test_a_failed_look_is_made_again():
     assert super_client.calls == [("delete", "late")]
 
 
-async def test_nothing_goes_of_a_tenant_that_was_restored_or_that_nobody_saw_end():
+async def test_nothing_goes_of_a_tenant_that_was_restored_or_that_no_one_saw_end():
     super_client = RecordingClient({TENANT.name: cluster()})
     super_client.listed = [namespace("its")]
     assert await orphan_sweep.reconcile_orphans(noted(super_client), KEY) == Done()

@@ -65,7 +65,7 @@ async def test_a_tenant_that_does_not_come_back_stops_the_wave_until_it_is_mende
     assert sample("failed") == 0
 
 
-async def test_a_stopped_wave_goes_on_when_the_operator_says_so():
+async def test_a_stopped_wave_goes_on_after_the_operator_continues_it():
     """REL-111."""
     stage = RolloutStage(3, maxUnavailable=1)
     await stage.work_all()

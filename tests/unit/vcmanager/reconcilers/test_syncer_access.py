@@ -88,7 +88,7 @@ def test_a_tenant_may_have_its_level_and_those_below(levels, verbs):
     assert syncer_access.build_levels_role({}, "vc-manager")["rules"] == []
 
 
-async def test_a_change_of_a_policy_or_a_target_wakes_the_key():
+async def test_a_change_of_a_policy_or_a_target_enqueues_the_key():
     woken: list[keys.ReconcileKey] = []
     handlers = kopf_watches._WatchHandlers(woken.append, OperatorSettings(registry=""))
     await handlers._on_policy("MODIFIED", {"metadata": {"name": "shops", "uid": "p"}})

@@ -60,7 +60,7 @@ def conditions(super_client):
         (errors.Timeout("no answer"), "SuperClusterUnavailable"),
     ],
 )
-async def test_what_the_super_cluster_refuses_is_said_and_tried_again_later(problem, reason):
+async def test_what_the_super_cluster_refuses_is_reported_and_tried_again_later(problem, reason):
     super_client, notes = RecordingClient({TENANT.name: cluster()}), RecordedEventRows()
     super_client.problems["get", TENANT.root] = problem
     with pytest.raises(type(problem)):
@@ -75,7 +75,7 @@ async def test_what_the_super_cluster_refuses_is_said_and_tried_again_later(prob
     assert notes.reasons == [reason]
 
 
-async def test_the_first_problem_counts_when_it_cannot_be_said_either():
+async def test_the_first_problem_counts_when_it_cannot_be_reported_either():
     super_client = RecordingClient({TENANT.name: cluster()})
     super_client.problems["get", TENANT.root] = errors.ServerError("first")
     super_client.problems["apply", TENANT.name] = errors.Timeout("second")
@@ -94,7 +94,7 @@ async def test_a_conflict_is_tried_again_without_a_word():
 @pytest.mark.parametrize(
     "problem", [KeyError("k"), TypeError("t"), ValueError("v"), IndexError("i"), AttributeError()]
 )
-async def test_a_shape_that_nobody_expected_is_said_without_its_content(monkeypatch, problem):
+async def test_a_shape_that_is_unexpected_is_reported_without_its_content(monkeypatch, problem):
     async def fetch_wish(*_, is_new):
         raise problem
 
@@ -127,8 +127,8 @@ async def test_a_quota_that_refuses_an_object_has_a_reason_of_its_own(monkeypatc
     assert ready["message"] == f"{said}{remedy}"
 
 
-async def test_a_deletion_is_one_whatever_its_status_says(monkeypatch):
-    """Or a phase that somebody wrote would let it go with everything left behind."""
+async def test_a_deletion_is_one_whatever_its_status_is(monkeypatch):
+    """Or a phase that someone wrote would let it go with everything left behind."""
     torn_down = []
 
     async def act(_, __, tenant):
@@ -141,7 +141,7 @@ async def test_a_deletion_is_one_whatever_its_status_says(monkeypatch):
     assert torn_down == [TENANT]
 
 
-async def test_a_deletion_that_is_refused_says_so_too(monkeypatch):
+async def test_a_deletion_that_is_refused_reports_it_too(monkeypatch):
     async def act(*_):
         raise errors.TooManyRequests("a budget says no")
 

@@ -21,7 +21,7 @@ def synced(status, reason):
         (synced("Unknown", "Disengaged"), False),
     ],
 )
-def test_the_syncer_has_let_go_when_it_says_so(status, expected):
+def test_the_syncer_has_let_go_when_it_reports_that(status, expected):
     assert virtual_cluster_deletion.is_disengaged(status) is expected
 
 
@@ -105,7 +105,7 @@ def namespace(name="x-default", labels=None, annotations=None):
         ({"metadata": {"name": "kube-system"}}, False),
     ],
 )
-def test_a_namespace_goes_only_when_it_says_twice_whose_it_is(found, expected):
+def test_a_namespace_goes_only_when_it_reports_twice_whose_it_is(found, expected):
     assert virtual_cluster_deletion.is_namespace_of_tenant(found, TENANT) is expected
 
 

@@ -31,7 +31,7 @@ def both() -> tuple[ContentSources, list[keys.ReconcileKey]]:
     return sources, woken
 
 
-def test_a_change_wakes_the_tenants_that_depend_on_it():
+def test_a_change_enqueues_the_tenants_that_depend_on_it():
     sources, woken = both()
     for kind, found, expected in (
         ("Secret", entry("any", "platform"), [ONE]),
@@ -48,7 +48,7 @@ def test_a_change_wakes_the_tenants_that_depend_on_it():
     assert woken == []  # the first list
 
 
-def test_the_label_of_a_source_namespace_wakes_its_tenants():
+def test_the_label_of_a_source_namespace_enqueues_its_tenants():
     sources, woken = both()
     plain, labelled = entry("platform"), entry("platform", labels={"a": "b"})
     sources._handle_namespace(None, plain, False)

@@ -67,7 +67,7 @@ def test_a_tenant_that_the_watch_has_not_seen_is_decided_too():
     assert made.problem("a", "other.example.com", created=1) is None
 
 
-def test_all_tenants_of_a_name_are_woken_when_its_owner_leaves():
+def test_all_tenants_of_a_name_are_enqueued_when_its_owner_leaves():
     made = Watched()
     made.put("a", "shop.example.com", created=0)
     made.put("b", "shop.example.com", created=1)
@@ -77,7 +77,7 @@ def test_all_tenants_of_a_name_are_woken_when_its_owner_leaves():
     assert made.owners() == {"shop.example.com": "b"}
 
 
-def test_a_change_without_a_claim_wakes_no_tenant():
+def test_a_change_without_a_claim_enqueues_no_tenant():
     made = Watched("")
     made.put("a", "shop.example.com")
     made.woken.clear()

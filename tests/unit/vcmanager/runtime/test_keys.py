@@ -4,12 +4,12 @@ from vcmanager.runtime import keys
 from vcmanager.runtime.keys import ReconcileKey
 
 
-def test_an_object_in_a_root_namespace_wakes_its_virtual_cluster():
+def test_an_object_in_a_root_namespace_enqueues_its_virtual_cluster():
     metadata = {"labels": ownership.build_owner_labels(TENANT, "")}
     assert keys.get_owner_key(metadata) == ReconcileKey("VirtualCluster", "default", "vc-1")
 
 
-def test_an_object_of_nobody_wakes_nobody():
+def test_an_object_without_an_owner_enqueues_nothing():
     assert keys.get_owner_key({}) is None
     assert keys.get_owner_key({"labels": {"tenancy.x-k8s.io/vcname": "x"}}) is None
 

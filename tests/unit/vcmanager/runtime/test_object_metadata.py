@@ -42,7 +42,7 @@ def template_digest(made):
     return made["spec"]["template"]["metadata"]["annotations"][wellknown.SECRETS_DIGEST]
 
 
-def test_an_object_says_whose_it_is_and_keeps_its_own_labels():
+def test_an_object_specifies_whose_it_is_and_keeps_its_own_labels():
     made = object_metadata.add_metadata(stateful_set(), TENANT, {})
     assert made["metadata"]["namespace"] == TENANT.root
     assert made["metadata"]["labels"]["own"] == "label"
@@ -92,7 +92,7 @@ def test_what_was_written_is_current_also_with_the_servers_additions():
     assert object_metadata.is_up_to_date(made, live)
 
 
-def test_what_somebody_changed_is_not_current():
+def test_what_another_writer_changed_is_not_current():
     made = object_metadata.add_metadata(stateful_set(), TENANT, SECRETS)
     live = copy.deepcopy(made)
     live["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"] = "other"

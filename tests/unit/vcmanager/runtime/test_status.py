@@ -67,7 +67,7 @@ def test_an_error_is_left_as_soon_as_it_is_mended():
     assert report(*STARTING).build_status(old)["phase"] == "Pending"
 
 
-def test_deleting_says_so():
+def test_deleting_reports_it():
     document = report(held=("Deleting", "waiting for x"), deleting=True).build_status(
         {"phase": "Running"}
     )
@@ -196,7 +196,7 @@ def test_nothing_is_written_when_all_of_it_is_there():
     assert not status.is_status_current(report(*STARTING).build_status(live), live)
 
 
-def test_a_condition_that_is_no_longer_said_is_a_reason_to_write():
+def test_a_condition_that_is_no_longer_reported_is_a_reason_to_write():
     old = report(*STARTING).build_status({})
     extra = conditions.build_condition(status.STALLED, "True", "r", "m", now=THEN, generation=1)
     live = {**old, "conditions": [*old["conditions"], extra]}

@@ -112,7 +112,7 @@ def job(kind=""):
         (job("Failed"), [pod(1, '["no", "object"]')], "SnapshotJobFailed", "no"),
     ],
 )
-def test_a_failed_job_says_why(found, pods, reason, words):
+def test_a_failed_job_reports_why(found, pods, reason, words):
     result = jobs.read_result(found, pods)
     assert (result.is_done, result.is_failed, result.reason) == (True, True, reason)
     assert words in result.message
@@ -140,7 +140,7 @@ def test_the_output_is_that_of_the_last_container():
     assert (result.is_failed, result.output) == (False, {"sha256": "ab"})
 
 
-def test_a_pod_without_a_node_says_why():
+def test_a_pod_without_a_node_reports_why():
     waiting = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}
     assert jobs.describe_pending([{"status": {"conditions": [waiting]}}]) == "0/1 nodes"
     assert not jobs.describe_pending([pod()])

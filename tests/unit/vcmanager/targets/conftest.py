@@ -6,6 +6,6 @@ from tests.support.vcmanager.target_agents import AgentWorld
 
 
 @pytest.fixture
-def yard(monkeypatch: pytest.MonkeyPatch) -> AgentWorld:
+def agent_world(monkeypatch: pytest.MonkeyPatch) -> AgentWorld:
     """One target and its agent."""
     return AgentWorld(monkeypatch)

@@ -23,15 +23,15 @@ from vnagent import settings
 from vnagent.authz import metrics
 
 
-async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(yard):
+async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(agent_world):
     """SEC-12: no account token but the bound one, nothing writable but a small volume."""
-    await yard.keep()
-    body = yard.home.objects[DEPLOYMENT]
+    await agent_world.keep()
+    body = agent_world.home.objects[DEPLOYMENT]
     pod = body["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == "vn-agent-target"
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
-    security = container_of(yard)["securityContext"]
+    security = container_of(agent_world)["securityContext"]
     assert security["readOnlyRootFilesystem"] is True
     assert security["capabilities"] == {"drop": ["ALL"]}
     volumes = {each["name"]: each for each in pod["volumes"]}
@@ -42,14 +42,14 @@ async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(ya
         "defaultMode": 0o440,
     }
     assert volumes["trust"] == {"name": "trust", "configMap": {"name": "vn-agent-trust"}}
-    assert {each["name"] for each in container_of(yard)["volumeMounts"]} == set(volumes)
+    assert {each["name"] for each in container_of(agent_world)["volumeMounts"]} == set(volumes)
     labels = body["spec"]["template"]["metadata"]["labels"]
     assert body["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert labels["app.kubernetes.io/name"] == "vn-agent-target"
     assert labels[wellknown.SUPER_CLUSTER] == UID
     assert wellknown.CONTROLLED not in labels
     for name in (SECRET, DEPLOYMENT):
-        (owner,) = yard.home.objects[name]["metadata"]["ownerReferences"]
+        (owner,) = agent_world.home.objects[name]["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == ("SuperCluster", UID)
 
 
@@ -108,7 +108,7 @@ def test_the_wishes_of_the_chart_are_in_the_pods():
     assert {"name": "METRICS_PORT", "value": "0"} in spec["containers"][0]["env"]
 
 
-def test_what_the_chart_says_is_read_at_the_start(monkeypatch, capsys):
+def test_what_the_chart_specifies_is_read_at_the_start(monkeypatch, capsys):
     monkeypatch.setenv("AGENT_PODS", '{"image": "i", "imagePullPolicy": "Always"}')
     monkeypatch.setattr(__main__, "_read_version", lambda: "v0")
     options = __main__._parse_options([])

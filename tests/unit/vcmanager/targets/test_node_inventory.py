@@ -1,4 +1,4 @@
-"""What nodes have to give, as a cluster that may be anybody's says it."""
+"""What nodes have to give, as a cluster that may be anyone's says it."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_service_ranges_come_from_service_cidrs():
     assert node_inventory.list_service_ranges(found) == ("10.96.0.0/12",)
 
 
-def test_what_an_administrator_says_wins():
+def test_what_an_administrator_reports_wins():
     seen = ClusterRanges(pods=("10.244.0.0/16",), services=("10.96.0.0/12",))
     known = node_inventory.choose_ranges(seen, ClusterRanges(pods=("10.1.0.0/16",)))
     assert known == ClusterRanges(pods=("10.1.0.0/16",), services=("10.96.0.0/12",))

@@ -26,13 +26,13 @@ def test_home_keeps_its_name_whenever_it_was_made():
     assert PeerClusters("a", [body("a"), body("home")]).home_status is None
 
 
-def test_ranges_of_others_are_told_and_an_odd_status_says_nothing():
+def test_ranges_of_others_are_reported_and_an_odd_status_reports_nothing():
     listed = [body("a"), body("b", network={"podCIDRs": ["10.0.0.0/8"]}), body("c", nodes="many")]
     found = PeerClusters("a", listed)
     assert found.get_ranges() == {"b": ClusterRanges(pods=("10.0.0.0/8",)), "c": ClusterRanges()}
     assert found.list_names == ["b", "c"]
 
 
-def test_one_that_is_gone_is_nobody():
+def test_a_deleted_cluster_overlaps_nothing():
     assert PeerClusters("a", [body("b")]).own is None
     assert PeerClusters("a", [body("b", identity="x")]).find_duplicate("x") == ""

@@ -33,7 +33,7 @@ def test_what_a_rule_grants(found, grants):
     assert (required_permissions.list_missing([LOG], [found]) == []) is grants
 
 
-def test_missing_rights_are_told_by_kind():
+def test_missing_rights_are_reported_by_kind():
     lacking = [
         RequiredPermission("", "pods", "create"),
         RequiredPermission("networking.k8s.io", "networkpolicies", "list"),

@@ -61,7 +61,7 @@ def nothing_else(monkeypatch):
     monkeypatch.setattr(TargetClientCache, "watch_secret", lambda *_, **__: None)
 
 
-async def test_what_goes_wrong_at_home_is_not_said_of_the_other_cluster():
+async def test_what_goes_wrong_at_home_is_not_reported_of_the_other_cluster():
     client = home(body(), body("home"))
     client.version_problem = errors.Unavailable("the home API is away")
     with pytest.raises(errors.Unavailable, match="the home API"):
@@ -69,7 +69,7 @@ async def test_what_goes_wrong_at_home_is_not_said_of_the_other_cluster():
     assert client.calls == []
 
 
-async def test_what_is_no_kubernetes_api_is_said_so(monkeypatch):
+async def test_what_is_no_kubernetes_api_is_reported(monkeypatch):
     async def odd(_: Any) -> str:
         raise KeyError("gitVersion")
 
@@ -80,13 +80,13 @@ async def test_what_is_no_kubernetes_api_is_said_so(monkeypatch):
     assert said(client)["Reachable"] == ("False", "NotKubernetes")
 
 
-async def test_an_authority_that_is_none_is_said_and_nothing_is_asked():
+async def test_an_authority_that_is_none_is_reported_and_nothing_is_asked():
     client = home(body(), body("home"))
     await super_cluster.reconcile_super_cluster(fake_means(client), KEY)
     assert said(client)["Reachable"] == ("False", "InvalidKubeconfig")
 
 
-async def test_a_name_that_leads_to_this_machine_is_said(monkeypatch):
+async def test_a_name_that_leads_to_this_machine_is_reported(monkeypatch):
     async def here(_: str) -> str:
         return "leads to 127.0.1.1, which is a loopback address"
 
@@ -126,7 +126,7 @@ def test_another_credential_is_another_endpoint_and_no_secret_is_in_the_digest()
     assert "one" not in compute_digest(one)
 
 
-async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatch):
+async def test_losses_that_the_syncer_holds_are_reported_in_an_event_once(monkeypatch):
     told: list[str] = []
     loss = {"type": "LossesHeld", "status": "True", "message": "5 of 5"}
     means = fake_means(home())

@@ -96,7 +96,7 @@ def test_one_minor_apart_is_supported(version, status, words):
     assert (found.status, words in found.message) == (status, True), found
 
 
-def test_overlapping_pods_are_told_and_count_where_networks_meet():
+def test_overlapping_pods_are_reported_and_count_where_networks_meet():
     """A2-13."""
     others = {"home": ClusterRanges(pods=("10.244.0.0/24",))}
     apart, meeting = judged(others=others), judged(others=others, flat=True)
@@ -167,7 +167,7 @@ def test_why_a_cluster_is_not_reached(problem, reason, remedy):
     assert remedy in said.message
 
 
-def test_a_token_that_has_ended_is_told_as_such():
+def test_a_token_that_has_ended_is_reported():
     ended = int(datetime(2026, 2, 1, 10, 0, tzinfo=UTC).timestamp())
     assert super_cluster_conditions.describe_refused_credential(token(exp=ended), NOW).startswith(
         "The token expired on 2026-02-01 10:00 UTC. Run `kubectl vc target join` again"

@@ -97,13 +97,13 @@ async def test_what_is_not_recorded_as_its_own_twice_over_stays(found: dict[str,
     assert there.calls == []
 
 
-async def test_a_tenant_that_was_at_home_alone_asks_nobody():
+async def test_a_tenant_that_was_at_home_alone_sends_no_request():
     means = fake_means(RecordingClient())
     await tenant_cleanup.delete_tenant_in_targets(means, {"metadata": {}, "status": {}}, TENANT)
     await tenant_cleanup.delete_tenant_in_targets(means, {"metadata": {}}, TENANT)
 
 
-async def test_one_that_does_not_answer_holds_the_end_up_and_says_how_to_let_go():
+async def test_one_that_does_not_answer_holds_the_end_up_and_reports_how_to_let_go():
     there = ListingTarget(namespace())
     there.problems["list", "namespaces"] = errors.Unavailable("no route to host")
     with pytest.raises(PhaseBlocked) as held:

@@ -95,7 +95,7 @@ async def test_control_planes_are_watched_only_by_a_provider():
         assert (resources.VIRTUAL_CLUSTER_CONTROL_PLANES in kinds) is is_provider
 
 
-async def test_the_owner_of_a_control_plane_wakes_it():
+async def test_the_owner_of_a_control_plane_enqueues_it():
     woken = []
     handlers = kopf_watches._WatchHandlers(woken.append, options(cluster_api=True))
     body = {"metadata": {"namespace": "default", "name": "cp", "uid": "u"}, "spec": {}}
@@ -127,7 +127,7 @@ def test_no_handler_makes_kopf_write_to_an_object():
     }
 
 
-async def test_a_change_of_a_policy_wakes_the_tenants_that_use_it():
+async def test_a_change_of_a_policy_enqueues_the_tenants_that_use_it():
     woken = []
     handlers = kopf_watches._WatchHandlers(woken.append, options())
     for name, spec in (

@@ -57,11 +57,11 @@ POD = of(pod("etcd-0", "etcd"))
         ({"metadata__labels": {"controller-revision-hash": "b"}}, True),
     ],
 )
-def test_of_a_pod_counts_what_says_how_it_fares(changes, expected):
+def test_of_a_pod_counts_what_reports_how_it_fares(changes, expected):
     assert is_news(resources.PODS, POD, of(POD, **changes)) is expected
 
 
-def test_of_a_super_cluster_counts_what_the_syncer_says_and_not_what_we_wrote():
+def test_of_a_super_cluster_counts_what_the_syncer_reports_and_not_what_we_wrote():
     body = of({"metadata": {"name": "c2"}})
     held = {"type": "LossesHeld", "status": "True", "message": "5 of 5"}
     ready = {"type": "Ready", "status": "True", "message": "m"}
@@ -75,7 +75,7 @@ def test_of_a_super_cluster_counts_what_the_syncer_says_and_not_what_we_wrote():
     assert is_news(kind, body, of(body, metadata__annotations={"a": "b"}))
 
 
-def test_a_container_that_becomes_ready_or_says_something_else_is_news():
+def test_a_container_that_becomes_ready_or_reports_something_else_is_news():
     runs = of(POD, status__containerStatuses=[RUNNING])
     later = {"name": "c", "state": {"running": {"startedAt": "2026-02-02T00:00:00Z"}}}
     assert not is_news(resources.PODS, runs, of(POD, status__containerStatuses=[later]))

@@ -83,7 +83,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("leaf", INVALID.values(), ids=INVALID)
-def test_every_other_certificate_is_nobody(leaf):
+def test_every_other_certificate_has_no_identity(leaf):
     """SEC-01, SEC-02: our own signature is not enough."""
     with pytest.raises(InvalidIdentityError):
         who(leaf)
@@ -96,7 +96,7 @@ def test_only_our_authority_signs_and_does_so_itself(signer):
         who(VALID, signer)
 
 
-def test_a_self_signed_certificate_is_nobody():
+def test_a_self_signed_certificate_has_no_identity():
     """Not even one that says it was issued by our authority."""
     own = made.make_authority("kube-apiserver-kubelet-client")
     with pytest.raises(InvalidIdentityError):
@@ -104,13 +104,13 @@ def test_a_self_signed_certificate_is_nobody():
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\x30", b"\x30\x03\x02\x01\x01", bytes(100)])
-def test_garbage_is_nobody(garbage):
+def test_garbage_has_no_identity(garbage):
     """What cannot be read is refused, not raised."""
     with pytest.raises(InvalidIdentityError, match="cannot be read"):
         read_identity(garbage, [AUTHORITY.certificate], datetime.now(UTC))
 
 
-def test_damaged_certificates_are_nobody():
+def test_damaged_certificates_have_no_identity():
     """A changed byte breaks the form or the signature, wherever it is in what is signed."""
     good = made.der(AUTHORITY, VALID)
     now = datetime.now(UTC)

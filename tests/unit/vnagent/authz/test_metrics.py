@@ -52,11 +52,11 @@ LABELS = {
 }
 
 
-"""Every label that a metric of the agent may have; each has a closed set of values."""
+"""Every label that a metric of the agent may have. Each has a closed set of values."""
 
 
 def test_no_metric_has_a_label_that_a_caller_writes():
-    """SEC-14: a label that is not listed here is of no closed set that anybody has looked at."""
+    """SEC-14: a label that is not listed here is of no closed set that anyone has looked at."""
     families = [one for one in vars(metrics).values() if isinstance(one, MetricWrapperBase)]
     assert len(families) >= 9
     for family in families:
@@ -91,7 +91,7 @@ def of(vc_uid: str, status: int, **known: int) -> audit.RequestAudit:
 
 
 def test_a_number_of_tenants_have_series_of_their_own_and_the_rest_one(monkeypatch):
-    """SEC-13, SEC-14: 1,000 tenants come; none is called by a name, nor by its UID."""
+    """SEC-13, SEC-14: 1,000 tenants come. None is called by a name, nor by its UID."""
     monkeypatch.setattr(metrics._TENANT_LABELS, "_labels", {})
     for family in vars(metrics).values():  # what other tests' tenants have left
         if "tenant" in getattr(family, "_labelnames", ()):

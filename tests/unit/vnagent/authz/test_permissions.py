@@ -37,7 +37,7 @@ async def refusal(
 
 
 def test_every_verb_that_reaches_into_a_pod_has_a_switch():
-    """A verb without one could not be switched off; `run` is `exec` without a stream."""
+    """A verb without one could not be switched off. `run` is `exec` without a stream."""
     without = {
         RouteVerb.HEALTH,
         *(verb for verb in RouteVerb if Route(verb=verb, method="GET").is_read),
@@ -49,7 +49,7 @@ def test_every_verb_that_reaches_into_a_pod_has_a_switch():
 
 @pytest.mark.parametrize("verb", CALLS_BY_VERB)
 async def test_a_switch_is_for_one_kind_of_call_of_one_tenant(verb):
-    """The sentence names the switch and the policy; other verbs and tenants go on."""
+    """The sentence names the switch and the policy. Other verbs and tenants go on."""
     found = PermissionEnforcer()
     found.update(access(CALLS_BY_VERB[verb]))
     error = await refusal(found, verb)
@@ -108,7 +108,7 @@ async def test_a_tenant_that_is_not_listed_has_nothing(document):
 
 
 async def test_a_policy_that_is_missing_has_nothing():
-    """Its name is told, as somebody may have mistyped it."""
+    """Its name is told, as someone may have mistyped it."""
     found = PermissionEnforcer()
     found.update(bound("typo", baseline=[KubeletCall.EXEC]))
     error = await refusal(found)
@@ -125,7 +125,7 @@ async def test_the_built_in_policy_is_one_like_the_others():
 
 
 async def test_a_session_ends_with_its_permit_and_others_go_on():
-    """Whatever it waits for; the tenant's other verbs and the other tenant are not touched."""
+    """Whatever it waits for. The tenant's other verbs and the other tenant are not touched."""
     found = PermissionEnforcer()
     found.update(access())
     ended: list[str] = []
@@ -171,7 +171,7 @@ async def test_a_timeout_of_the_session_itself_stays_one():
     assert found.count == 0
 
 
-async def test_what_nobody_renews_grows_old(monkeypatch):
+async def test_what_no_one_renews_grows_old(monkeypatch):
     """A node that is cut off from the super cluster serves for a while, then nothing new."""
     found = PermissionEnforcer()
     found.update(access())
@@ -194,7 +194,7 @@ def state() -> str:
     return shown.labels["state"]
 
 
-async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
+async def test_how_policies_stand_is_shown_and_reported(monkeypatch, capsys):
     """Each state once, also the one that nothing but time brings about."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.2)
     found = PermissionEnforcer()
@@ -222,7 +222,7 @@ async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
 
 
 async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatch):
-    """Each try to follow fails; the time counts from the first."""
+    """Each try to follow fails. The time counts from the first."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.1)
     found = PermissionEnforcer()
     found.update(access())
@@ -236,7 +236,7 @@ async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatc
 
 
 async def test_what_is_followed_does_not_age(monkeypatch):
-    """A manager that is away changes no policy; its absence is no reason to shut tenants out."""
+    """A manager that is away changes no policy. Its absence is no reason to shut tenants out."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.0)
     found = PermissionEnforcer()
     found.update(access(KubeletCall.LOGS))
@@ -248,7 +248,7 @@ async def test_what_is_followed_does_not_age(monkeypatch):
 
 
 async def test_a_session_that_runs_outlives_a_stale_permit(monkeypatch):
-    """Nothing was switched off; when changes are told of again, it is judged by them."""
+    """Nothing was switched off. When changes are told of again, it is judged by them."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.02)
     found = PermissionEnforcer()
     found.update(access())

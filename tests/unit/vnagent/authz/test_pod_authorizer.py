@@ -31,7 +31,7 @@ def route(verb: RouteVerb = RouteVerb.LOGS, **other: str) -> Route:
 
 
 def pod(name: str = "shop", *, host_network: bool = False, **record: str | None):
-    """Return a pod of the kubelet's list; None leaves a part of the record out."""
+    """Return a pod of the kubelet's list. None leaves a part of the record out."""
     usual = {
         wellknown.VC_UID: ONE,
         wellknown.UID: UID,
@@ -88,7 +88,7 @@ def test_the_owner_gets_in():
         (route(container="main,init"), caller(), RefusalReason.CONTAINER),
     ],
 )
-def test_everybody_else_does_not(asked, who, reason):
+def test_other_clients_do_not(asked, who, reason):
     """SEC-03, SEC-05: another tenant, a super name, another UID, a container that was injected."""
     assert refusal(read_pods(listed(pod())), asked, who) is reason
 
@@ -139,7 +139,7 @@ def test_no_way_to_split_a_super_namespace_leads_into_it():
         {"vcuid": ONE + " "},
     ],
 )
-def test_a_record_that_is_not_whole_is_nobodys(record):
+def test_a_record_that_is_not_whole_belongs_to_no_tenant(record):
     """SEC-06: a pod that a person made in the tenant's super namespace."""
     table = read_pods(listed(pod(**record)))
     assert refusal(table, route()) is RefusalReason.NOT_FOUND
@@ -169,7 +169,7 @@ def test_two_pods_with_one_record_are_ambiguous():
 
 
 async def test_the_pods_of_a_caller_are_its_own():
-    """By super UID, of all its namespaces; what is recorded twice is nobody's here as well."""
+    """By super UID, of all its namespaces. What is recorded twice is no tenant's here as well."""
     lab, cart, again, guest = pod(namespace="lab"), pod("cart"), pod("cart"), pod("cart", vcuid=TWO)
     lab["metadata"]["namespace"] = "default-b41df0-one-lab"
     for number, one in enumerate((lab, cart, again, guest)):
@@ -219,7 +219,7 @@ class CountingKubelet:
         self.calls = 0
 
     async def fetch(self) -> bytes:
-        """Return the next answer; the last one goes on."""
+        """Return the next answer. The last one goes on."""
         answer = self.answers[min(self.calls, len(self.answers) - 1)]
         self.calls += 1
         await asyncio.sleep(0.01)
@@ -237,8 +237,8 @@ async def test_a_fresh_list_serves_many():
     assert kubelet.calls == 1
 
 
-async def test_no_is_said_on_a_list_of_this_moment_only(monkeypatch):
-    """SEC-17: who is not on this node's own list is not there; one that came is found at once."""
+async def test_only_a_current_list_can_refuse(monkeypatch):
+    """SEC-17: who is not on this node's own list is not there. One that came is found at once."""
     monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
     kubelet = CountingKubelet(listed(), listed(pod()))
     gate = PodAuthorizer(kubelet.fetch)
@@ -249,7 +249,7 @@ async def test_no_is_said_on_a_list_of_this_moment_only(monkeypatch):
     assert kubelet.calls == 2
 
 
-async def test_yes_is_said_on_a_list_that_is_not_old(monkeypatch):
+async def test_a_recent_list_can_allow(monkeypatch):
     """SEC-06: a pod that was replaced by hand is not served for longer than the list is fresh."""
     monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(gates, "MAX_LIST_AGE_SECONDS", 0.05)
@@ -273,7 +273,7 @@ async def test_a_flood_of_misses_does_not_flood_the_kubelet(monkeypatch):
 
 
 async def test_misses_one_after_the_other_keep_a_distance(monkeypatch):
-    """Each asks anew, but not at any speed."""
+    """Each asks again, but not at any speed."""
     monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.1)
     kubelet = CountingKubelet(listed())
     gate = PodAuthorizer(kubelet.fetch)

@@ -72,8 +72,8 @@ def test_a_list_of_nothing():
         assert list(iterate_items(written)) == []
 
 
-def test_a_later_list_may_say_more_around_its_items():
-    """What this file does not know must not shut everybody out."""
+def test_a_later_list_may_report_more_around_its_items():
+    """What this file does not know must not shut everyone out."""
     written = b'{"kind":5,"metadata":{"items":[7],"shard":{"a":"}]"}},"items":[1,[2]],"more":[{}]}'
     assert list(iterate_items(written)) == [1, [2]]
 

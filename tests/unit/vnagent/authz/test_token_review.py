@@ -22,7 +22,7 @@ from vnagent.authz.token_review import ReviewResult, TokenReviewer
     [(GOOD, ReviewResult.ALLOWED), (OTHER, ReviewResult.FORBIDDEN), (NOBODY, ReviewResult.UNKNOWN)],
 )
 async def test_both_questions_decide(tmp_path, token, verdict):
-    """SEC-13: whose token it is, and whether that one may; with our own credential."""
+    """SEC-13: whose token it is, and whether that one may. With our own credential."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
         assert await TokenReviewer(origin).review(token.encode()) is verdict
@@ -42,7 +42,7 @@ async def test_both_questions_decide(tmp_path, token, verdict):
 
 
 async def test_an_answer_counts_for_a_while(tmp_path, monkeypatch):
-    """Whatever it was; those who come together ask once."""
+    """Whatever it was. Those who come together ask once."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
         found = TokenReviewer(origin)
@@ -58,7 +58,7 @@ async def test_an_answer_counts_for_a_while(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("token", [b"", b"two words", b"a\nb", b"\xff", b"x" * 20_000, b"a;b"])
-async def test_what_is_no_token_is_nobodys_question(tmp_path, token):
+async def test_what_is_no_token_is_not_reviewed(tmp_path, token):
     """Neither the API server's nor a line in a header."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
@@ -77,8 +77,8 @@ async def test_what_is_no_token_is_nobodys_question(tmp_path, token):
         b"not HTTP\r\n\r\n",
     ],
 )
-async def test_an_api_server_that_does_not_say_lets_nobody_in(tmp_path, odd, capsys):
-    """And the next request asks again; no token is logged."""
+async def test_an_api_server_that_does_not_report_admits_no_client(tmp_path, odd, capsys):
+    """And the next request asks again. No token is logged."""
     api = ReviewApi(odd=odd)
     async with asking(tmp_path, api) as origin:
         found = TokenReviewer(origin)
@@ -106,7 +106,7 @@ async def test_half_a_yes_is_a_no(tmp_path, monkeypatch, status):
 
 
 @pytest.mark.parametrize("right", [{}, {"allowed": "true"}, {"allowed": True, "denied": True}])
-async def test_a_right_is_said_in_full(tmp_path, monkeypatch, right):
+async def test_a_right_is_reported_in_full(tmp_path, monkeypatch, right):
     """Denied is denied, whatever else is said."""
     api = ReviewApi()
     real = api._status
@@ -118,7 +118,7 @@ async def test_a_right_is_said_in_full(tmp_path, monkeypatch, right):
 
 
 async def test_a_flood_of_new_tokens_is_paced(tmp_path, monkeypatch):
-    """SEC-13: the API server does not feel it, and whoever was let in still is."""
+    """SEC-13: the API server does not feel it, and the one that was let in still is."""
     monkeypatch.setattr(token_review, "REVIEW_BURST", 4)
     monkeypatch.setattr(token_review, "REVIEW_INTERVAL_SECONDS", 600.0)
     monkeypatch.setattr(token_review, "ALLOWED_CACHE_SECONDS", -1.0)

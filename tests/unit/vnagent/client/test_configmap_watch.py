@@ -1,4 +1,4 @@
-"""The ConfigMap is told as it is, as it changes, and after every break anew."""
+"""The ConfigMap is told as it is, as it changes, and after every break again."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ def _in_a_hurry(monkeypatch):
 async def following(
     api: ConfigMapApi, folder, authority: trustme.CA, trusted: trustme.CA | None = None
 ) -> AsyncIterator[list[object]]:
-    """Follow; yields what was told, `lost` among it."""
+    """Follow. Yields what was told, `lost` among it."""
     told: list[object] = []
     files = [WatchedFile(folder / "ca.crt"), WatchedFile(folder / "token")]
     files[0].path.write_bytes((trusted or authority).cert_pem.bytes())
@@ -64,7 +64,7 @@ def watches(api: ConfigMapApi) -> list[str]:
     return [target for target in api.asked if "watch=true" in target]
 
 
-async def test_what_is_there_is_told_and_then_each_change(tmp_path, authority):
+async def test_what_is_there_is_reported_and_then_each_change(tmp_path, authority):
     """By one look and one watch from its version on, of this one object."""
     api = ConfigMapApi({"a": "1"})
     first = api.version
@@ -80,7 +80,7 @@ async def test_what_is_there_is_told_and_then_each_change(tmp_path, authority):
     assert api.asked == [f"{collection}/{NAME}", f"{collection}?{query}"]
 
 
-async def test_one_that_comes_late_is_told(tmp_path, authority):
+async def test_one_that_comes_late_is_reported(tmp_path, authority):
     """The agent is there before vc-manager has written."""
     api = ConfigMapApi()
     async with following(api, tmp_path, authority) as told:
@@ -135,7 +135,7 @@ async def test_a_missing_right_is_a_loss(tmp_path, authority, where):
         assert None not in told
 
 
-async def test_a_stranger_is_not_believed(tmp_path, authority):
+async def test_an_untrusted_server_is_not_used(tmp_path, authority):
     """SEC-11: its certificate does not verify, and it gets no token."""
     api = ConfigMapApi({"a": "1"})
     async with following(api, tmp_path, authority, trusted=trustme.CA()) as told:

@@ -82,7 +82,7 @@ async def test_so_it_is_with_streams(origin, resumed):
 
 
 async def test_who_looks_at_a_certificate_sees_it(origin, resumed):
-    """SEC-11: whatever becomes of sessions meanwhile; and nobody else tells of a good one."""
+    """SEC-11: whatever becomes of sessions meanwhile. And no one else tells of a good one."""
     told: list[Exception | None] = []
     origin.on_dialed = told.append
     await origin.request("GET", "/")
@@ -100,7 +100,7 @@ async def answered(origin: HttpsClient) -> TlsStream:
     return channel
 
 
-async def test_what_was_shown_before_a_failure_serves_nobody_after_it(origin):
+async def test_what_was_shown_before_a_failure_serves_no_one_after_it(origin):
     """SEC-11: a log whose first line comes late has a connection from before."""
     early = await answered(origin)
     good = origin._authorities.content
@@ -134,7 +134,7 @@ async def test_who_hangs_over_a_session_is_offered_none_again(origin, resumed):
     assert origin._context._session_entry is None
 
 
-async def test_other_authorities_verify_anew(origin, resumed):
+async def test_other_authorities_verify_again(origin, resumed):
     """SEC-11: whom they do not vouch for is dialled in vain, session or not."""
     await origin.request("GET", "/")
     trusted = origin._authorities

@@ -21,7 +21,7 @@ class FakeTlsStream:
 
 
 async def test_what_waits_is_dropped_at_its_time(monkeypatch):
-    """At the very moment too, as nobody looks again before as much time has passed once more."""
+    """At the very moment too, as no one looks again before as much time has passed once more."""
     peer, old, new = UpstreamServer(None, None), FakeTlsStream(), FakeTlsStream()
     monkeypatch.setattr(
         peers.asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: 1000.0)
@@ -33,7 +33,7 @@ async def test_what_waits_is_dropped_at_its_time(monkeypatch):
 
 
 class DenyingStream(FakeTlsStream):
-    """A connection to a server that knows nobody."""
+    """A connection to a server that knows no one."""
 
     def write(self, *_: bytes) -> None:
         """Take a request."""
@@ -44,7 +44,7 @@ class DenyingStream(FakeTlsStream):
 
 
 async def test_a_refused_connection_is_let_go_before_another_credential_is_looked_for():
-    """The caller may go away meanwhile, and nobody else knows of the connection."""
+    """The caller may go away meanwhile, and no one else knows of the connection."""
     channel, looking = DenyingStream(), asyncio.Event()
 
     async def dial() -> FakeTlsStream:

@@ -26,7 +26,7 @@ def test_a_tenant_has_its_own_limit():
 
 
 def test_the_node_has_one_too():
-    """Whoever comes when it is reached waits."""
+    """The one that comes when it is reached waits."""
     streams = StreamLimiter(per_tenant=2, total=2)
     with streams.hold_stream("a"), streams.hold_stream("b"):
         assert reason(streams, "c") is RefusalReason.AGENT_FULL
@@ -51,7 +51,7 @@ def test_tenants_that_are_full_leave_some_for_those_that_have_few():
 
 
 def test_of_few_places_some_are_kept_as_well():
-    """The fewest that the chart takes; of runs, which are fewer still, none are."""
+    """The fewest that the chart takes. Of runs, which are fewer still, none are."""
     streams = StreamLimiter(per_tenant=16, total=16)
     with contextlib.ExitStack() as places:
         for _ in range(12):

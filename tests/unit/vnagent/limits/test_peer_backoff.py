@@ -3,7 +3,7 @@
 from vnagent.limits.peer_backoff import TRUSTED_SECONDS, PeerBackoff
 
 
-def test_a_burst_is_heard_and_then_one_in_a_while():
+def test_a_burst_is_accepted_and_then_one_at_intervals():
     """SEC-15: one that hammers is heard as often as one that comes at the pace."""
     rebuffs, heard = PeerBackoff(3, 5.0), []
     for tenth in range(301):
@@ -24,8 +24,8 @@ def test_refusals_of_those_that_came_in_together_add_no_time():
     assert not rebuffs.is_banned("a", 5.0)
 
 
-def test_it_is_told_once():
-    """Not at each turn that comes back; again after it has been quiet."""
+def test_it_is_reported_once():
+    """Not at each turn that comes back. Again after it has been quiet."""
     rebuffs = PeerBackoff(3, 5.0)
     assert [rebuffs.count_refusal("a", 0.0) for _ in range(5)] == [False, False, True, False, False]
     assert [rebuffs.count_refusal("a", now) for now in (5.0, 10.0)] == [False, False]
@@ -47,7 +47,7 @@ def test_an_address_of_a_tenant_is_not_shut():
 
 
 def test_what_is_remembered_is_bounded():
-    """SEC-15: an attacker with many addresses takes no memory; those seen last are known."""
+    """SEC-15: an attacker with many addresses takes no memory. Those seen last are known."""
     rebuffs = PeerBackoff(1, 5.0, remembered=100)
     rebuffs.count_refusal("busy", 0.0)
     for number in range(10_000):

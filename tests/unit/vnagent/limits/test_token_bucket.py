@@ -1,10 +1,10 @@
-"""Turns: a burst, then one at a time; looking costs nothing."""
+"""Turns: a burst, then one at a time. Looking costs nothing."""
 
 from vnagent.limits.token_bucket import TenantBuckets, TokenBucket
 
 
 def test_a_burst_then_one_by_one():
-    """Whoever hammers gets one turn per interval, and no more for having hammered."""
+    """The one that hammers gets one turn per interval, and no more for having hammered."""
     bucket = TokenBucket(3, 5.0)
     taken = []
     for tenth in range(301):
@@ -15,7 +15,7 @@ def test_a_burst_then_one_by_one():
     assert taken == [0, 0.1, 0.2, 5, 10, 15, 20, 25, 30]
 
 
-def test_a_pause_says_how_long():
+def test_a_pause_reports_how_long():
     """Down to 0, and then it has a turn."""
     bucket = TokenBucket(1, 5.0)
     assert bucket.get_wait(100) == 0
@@ -34,7 +34,7 @@ def test_looking_is_not_taking():
     assert bucket.get_wait(5) == 0
 
 
-def test_turns_that_nobody_took_come_back():
+def test_turns_that_no_one_took_come_back():
     """But never more than the burst."""
     bucket = TokenBucket(2, 1.0)
     for now in (0, 0, 100, 100):
@@ -44,7 +44,7 @@ def test_turns_that_nobody_took_come_back():
 
 
 def test_tenants_have_turns_of_their_own_and_are_forgotten():
-    """One that hammers takes nothing from another; what is remembered does not grow."""
+    """One that hammers takes nothing from another. What is remembered does not grow."""
     buckets = TenantBuckets(2, 1.0)
     assert [buckets.take("a", 0) for _ in range(4)] == [True, True, False, False]
     assert buckets.take("b", 0)

@@ -48,15 +48,15 @@ def test_a_pod_that_is_missing_from_one_list_is_counted_once():
         assert totals.update_total("t", set(), {}) == 101 * SECOND
 
 
-def test_a_counter_that_began_anew_goes_on_from_where_it_was():
-    """A later figure that is lower; each of its lives counts once."""
+def test_a_counter_that_began_again_goes_on_from_where_it_was():
+    """A later figure that is lower. Each of its lives counts once."""
     totals = CpuCounters()
     steps = [(1, 100, 100), (2, 3, 103), (3, 5, 105), (4, 1, 106), (5, 200, 305)]
     for at, shown, total in steps:
         assert totals.update_total("t", {"a"}, taken(at, a=shown)) == total * SECOND
 
 
-def test_an_older_figure_tells_of_nothing():
+def test_an_older_figure_reports_nothing():
     """Two answers came in another order than they were taken: before and after a restart."""
     totals = CpuCounters()
     totals.update_total("t", {"a"}, taken(5, a=100))
@@ -108,7 +108,7 @@ def test_pods_that_left_long_ago_are_one_number():
     )
 )
 def test_it_never_falls(steps):
-    """Whatever comes, in whatever order; and it stays a number of 64 bits."""
+    """Whatever comes, in whatever order. And it stays a number of 64 bits."""
     totals, last = CpuCounters(), 0
     for shown, present, at in steps:
         found = totals.update_total(
@@ -128,7 +128,7 @@ def test_each_second_is_counted_once(steps):
         true, shown = true + worked, shown + worked
         if not hides:
             last = totals.update_total("t", {"a", "b"}, taken(at, a=shown))
-            # What was worked between the last look and a restart nobody has seen.
+            # What was worked between the last look and a restart no one has seen.
             assert last <= true * SECOND
         else:
             assert totals.update_total("t", {"b"}, {}) == last

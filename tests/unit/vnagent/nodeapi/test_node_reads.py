@@ -70,7 +70,7 @@ def split(answer: bytes) -> tuple[int, list[bytes], bytes]:
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
-    """Nobody waits between two equal questions; a slow machine is no reason to ask once more."""
+    """No one waits between two equal questions. A slow machine is no reason to ask once more."""
     monkeypatch.setattr(singleflight, "MIN_QUERY_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(singleflight, "MAX_AGE_SECONDS", 60.0)
 
@@ -155,7 +155,7 @@ ODD = {
 
 @pytest.mark.parametrize("path", ["/stats/summary", "/metrics/resource", "/runningpods"])
 async def test_an_odd_kubelet_is_not_passed_on(tmp_path, path):
-    """502 and our own words, each time; then it is asked again as if nothing had been."""
+    """502 and our own words, each time. Then it is asked again as if nothing had been."""
     kubelet = node()
     good = kubelet.answer
     async with running_agent.staged(tmp_path, kubelet) as set_up:
@@ -173,7 +173,7 @@ async def test_an_odd_kubelet_is_not_passed_on(tmp_path, path):
         await eventually(lambda: set_up.streams.count == 0)
 
 
-async def test_a_missing_right_is_said_to_be_ours(tmp_path):
+async def test_a_missing_right_is_reported_to_be_ours(tmp_path):
     """The kubelet's 403 names our account."""
     text = b"Forbidden (user=system:serviceaccount:vc-manager:vn-agent)"
     answer = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(text) + text
@@ -223,8 +223,8 @@ async def test_a_slow_kubelet_is_not_waited_for(tmp_path, monkeypatch):
         gateway.open()
 
 
-async def test_a_node_that_is_busy_says_so(tmp_path, monkeypatch, recorded):
-    """Few answers are in memory; who asks for yet another waits, but not for long."""
+async def test_a_node_that_is_busy_reports_it(tmp_path, monkeypatch, recorded):
+    """Few answers are in memory. Who asks for yet another waits, but not for long."""
     monkeypatch.setattr(singleflight, "PLACE_WAIT_SECONDS", 0.2)
     gateway = running_agent.HeldKubelet(answering(content("/stats/summary")))
     kubelet = node()
@@ -282,7 +282,7 @@ async def test_a_tenant_has_its_own_limit(tmp_path, monkeypatch):
 
 
 async def test_a_certificate_for_figures_opens_nothing_else(tmp_path):
-    """SEC-02: a metrics-server dials what tenants write; it need not reach into pods."""
+    """SEC-02: a metrics-server dials what tenants write. It need not reach into pods."""
     kubelet = FakeKubelet(
         answer=running_agent.saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     )
@@ -301,7 +301,7 @@ async def test_a_certificate_for_figures_opens_nothing_else(tmp_path):
     assert [line.split(b" ")[1] for line in kubelet.asked] == [b"/metrics/resource"]
 
 
-def test_nobody_is_remembered_for_nothing():
+def test_no_entry_is_kept_without_a_reason():
     """A tenant that once asked is no entry for ever."""
     places = node_reads.NodeReads(None, SimpleNamespace(kubelet=None), per_tenant=1)
     with places.hold_read("a"), places.hold_read("b"):
@@ -312,7 +312,7 @@ def test_nobody_is_remembered_for_nothing():
 
 
 async def test_large_answers_are_read_beside_the_loop(tmp_path, monkeypatch):
-    """Everybody's streams run on it."""
+    """Everyone's streams run on it."""
     sizes: list[int] = []
     real = asyncio.to_thread
 

@@ -84,7 +84,7 @@ def test_what_a_later_kubelet_adds_does_not_pass():
     )
 
 
-def test_equal_names_are_told_apart():
+def test_equal_names_are_distinguished():
     """In two namespaces of a tenant, and at two tenants."""
     lab = owned(3, tenant_namespace="lab", super_namespace="default-b41df0-one-lab")
     pods = [listed(pod) for pod in (owned(), GUEST, lab)]
@@ -95,7 +95,7 @@ def test_equal_names_are_told_apart():
     assert bound(*pods, vc_uid="33333333-0000-4000-8000-000000000000")[1] == []
 
 
-def test_nobodys_pods_are_in_no_list():
+def test_pods_without_a_tenant_are_in_no_list():
     """SEC-06: without the whole record, or with one that another pod has as well."""
     bare = listed(owned())
     del bare["metadata"]["annotations"][wellknown.UID]
@@ -144,7 +144,7 @@ def test_the_nodes_address_is_not_shown():
 
 
 def test_running_pods_are_known_by_uid():
-    """The runtime's list has names, places and images, and nobody's record."""
+    """The runtime's list has names, places and images, and no tenant's record."""
 
     def run(pod):
         ref = {"name": pod.name, "namespace": pod.super_namespace, "uid": pod.super_uid}

@@ -1,4 +1,4 @@
-"""A tenant's metrics: known families, own pods, text that is written anew."""
+"""A tenant's metrics: known families, own pods, text that is rewritten."""
 
 import pytest
 from hypothesis import given, settings
@@ -62,7 +62,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_own_pods_pass_and_the_node_is_their_sum():
-    """Names, values and times of the tenant's; of the others nothing, sums included."""
+    """Names, values and times of the tenant's. Of the others nothing, sums included."""
     got = reduced(ANSWER, owned(), owned(3, name="cart"))
     main = '{container="main",namespace="web",pod="shop"}'
     assert lines(got) == [
@@ -142,7 +142,7 @@ def test_forged_lines_do_not_pass(line):
     assert lines(got) == ["resource_scrape_error 0"]
 
 
-def test_a_figure_that_is_said_twice_is_none():
+def test_a_duplicate_figure_is_dropped():
     """Two lists of one pod, or a forged one behind the true one: a scraper would take either."""
     line = f'pod_cpu_usage_seconds_total{{namespace="{SPACE}",pod="shop"}} '
     turned = f'pod_cpu_usage_seconds_total{{pod="shop",namespace="{SPACE}",}} '
@@ -175,7 +175,7 @@ def test_names_are_written_so_that_they_end_nowhere():
     ],
 )
 def test_what_is_no_metrics_is_noticed(document):
-    """Read in two ways, a line would be two figures; an empty answer would look like no pods."""
+    """Read in two ways, a line would be two figures. An empty answer would look like no pods."""
     with pytest.raises(InvalidResponseError):
         filter_metrics(document, [owned()], added)
 
@@ -187,7 +187,7 @@ SCRAPS = st.sampled_from(
 
 @settings(max_examples=400)
 @given(st.lists(st.tuples(st.integers(0, len(ANSWER)), SCRAPS, st.integers(0, 3)), max_size=4))
-def test_damaged_answers_show_nobody_else(damage):
+def test_damaged_answers_show_no_one_else(damage):
     """Whatever is read is the tenant's pods by its own names, in text that reads back."""
     text = ANSWER
     for at, scrap, size in damage:

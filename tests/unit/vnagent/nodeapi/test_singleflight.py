@@ -68,8 +68,8 @@ async def test_equal_questions_share_an_answer(shared, kubelet):
     assert await read(shared) == b"2"
 
 
-async def test_an_old_answer_is_nobodys(shared, kubelet, monkeypatch):
-    """Not even while somebody still reads it."""
+async def test_an_old_answer_is_not_used(shared, kubelet, monkeypatch):
+    """Not even while someone still reads it."""
     kubelet.may_answer.set()
     async with shared.share_response(FIGURES) as first:
         assert await read(shared) == first == b"1"
@@ -78,7 +78,7 @@ async def test_an_old_answer_is_nobodys(shared, kubelet, monkeypatch):
 
 
 async def test_equal_questions_are_spaced(kubelet, monkeypatch):
-    """Whoever asks in a loop costs the kubelet two answers in a second."""
+    """The one that asks in a loop costs the kubelet two answers in a second."""
     monkeypatch.setattr(singleflight, "MIN_QUERY_INTERVAL_SECONDS", 60.0)
     shared = SingleFlight(kubelet)
     kubelet.may_answer.set()
@@ -116,7 +116,7 @@ async def test_who_waits_for_a_place_gets_it(shared, kubelet):
         assert await third == b"3"
 
 
-async def test_a_failure_is_everybodys_and_then_forgotten(shared, kubelet):
+async def test_a_failure_is_shared_and_then_forgotten(shared, kubelet):
     """And leaves no place taken."""
     kubelet.error = RequestRefusedError(502, RefusalReason.KUBELET_DOWN, "down")
     kubelet.may_answer.set()
@@ -129,7 +129,7 @@ async def test_a_failure_is_everybodys_and_then_forgotten(shared, kubelet):
 
 
 async def test_a_question_goes_with_the_last_who_asked(shared, kubelet):
-    """One of two leaves: the other gets its answer. Both leave: nobody waits for it."""
+    """One of two leaves: the other gets its answer. Both leave: no one waits for it."""
     first, second = (asyncio.ensure_future(read(shared)) for _ in range(2))
     await eventually(lambda: kubelet.asked)
     first.cancel()

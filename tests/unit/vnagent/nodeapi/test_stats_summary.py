@@ -34,7 +34,7 @@ def reduced(document: bytes, *pods, total=added):
 
 
 def test_own_pods_pass_in_the_tenants_words():
-    """All that a pod uses, down to its volume; nothing that tells of the disk it lies on."""
+    """All that a pod uses, down to its volume. Nothing that tells of the disk it lies on."""
     text, found = reduced(kubelet_answers.summary(pod_figures(owned(), 5)), owned())
     (pod,) = found["pods"]
     assert pod["podRef"] == {
@@ -99,7 +99,7 @@ def test_a_name_proves_nothing():
 
 
 def test_the_hosts_packets_are_not_the_pods():
-    """A pod on the host's network counts everybody's."""
+    """A pod on the host's network counts everyone's."""
     host = owned(is_on_host_network=True)
     (pod,) = reduced(kubelet_answers.summary(pod_figures(host, 5)), host)[1]["pods"]
     assert "network" not in pod

@@ -44,7 +44,7 @@ ATTACH = EXEC.replace(b"/exec/", b"/attach/").replace(b"command=id&", b"")
 
 
 def there(registration: str | None = REGISTRATION, **other: object) -> dict[str, object]:
-    """Return the pod as it is in a target; None: as at home."""
+    """Return the pod as it is in a target. None: as at home."""
     found = shop(**other)
     if registration is not None:
         found["metadata"]["annotations"][wellknown.SUPER_CLUSTER] = registration  # type: ignore[index]
@@ -127,7 +127,7 @@ def _with(**record: str) -> Callable[[], dict[str, object]]:
     ],
 )
 @pytest.mark.parametrize("call", [LOGS, EXEC])
-async def test_what_is_not_recorded_for_us_is_nobodys(tmp_path, listed, call):
+async def test_what_is_not_recorded_for_us_belongs_to_no_tenant(tmp_path, listed, call):
     """SEC-03, SEC-06: whatever the labels say: another registration, another tenant, no record."""
     api = target(listed())
     async with served(tmp_path, api) as found:
@@ -135,7 +135,7 @@ async def test_what_is_not_recorded_for_us_is_nobodys(tmp_path, listed, call):
         assert api.asked == []
 
 
-async def test_a_pod_that_is_recorded_for_a_target_is_nobodys_at_home(tmp_path):
+async def test_a_pod_that_is_recorded_for_a_target_belongs_to_no_tenant_at_home(tmp_path):
     """This cluster may be a target of another home."""
     kubelet = FakeKubelet(pods=[there()])
     async with running_agent.staged(tmp_path, kubelet) as found:
@@ -163,7 +163,7 @@ async def test_a_container_that_the_tenant_did_not_write_is_refused(tmp_path):
 
 @pytest.mark.parametrize("lost", ["token", "api-ca.crt"])
 async def test_without_a_credential_calls_are_refused_with_a_sentence(tmp_path, lost):
-    """Nothing is asked of anybody; when it comes, calls go."""
+    """Nothing is asked of anyone. When it comes, calls go."""
     api = target()
     async with served(tmp_path, api) as found:
         origin = found.server._requests._upstream._origin
@@ -179,7 +179,7 @@ async def test_without_a_credential_calls_are_refused_with_a_sentence(tmp_path, 
 
 
 @pytest.mark.parametrize("refused", [b"401 Unauthorized", b"403 Forbidden"])
-async def test_a_credential_that_does_not_do_is_told(tmp_path, refused):
+async def test_a_credential_that_does_not_do_is_reported(tmp_path, refused):
     """And the words of the other cluster stay there."""
     api = target(lists_status=refused)
     async with served(tmp_path, api) as found:
@@ -233,8 +233,8 @@ async def test_an_answer_that_is_no_list_refuses(tmp_path):
     assert b"more than the node agent accepts" in answer
 
 
-async def test_an_error_of_the_other_cluster_names_nobody_there(tmp_path):
-    """Its own trouble may tell of addresses; a refusal of the call is in the tenant's words."""
+async def test_an_error_of_the_other_cluster_names_no_one_there(tmp_path):
+    """Its own trouble may tell of addresses. A refusal of the call is in the tenant's words."""
 
     def failing(code: int, message: str) -> bytes:
         body = json.dumps({"kind": "Status", "code": code, "message": message}).encode()
@@ -269,7 +269,7 @@ def test_nothing_odd_gets_into_a_selector(uid, namespace, pod):
 
 
 async def test_few_answers_are_held_at_a_time(tmp_path, monkeypatch):
-    """Of all tenants together; the others wait for their turn and are answered."""
+    """Of all tenants together. The others wait for their turn and are answered."""
     monkeypatch.setattr(targets, "MAX_CONCURRENT_QUERIES", 2)
     held: list[int] = []
     most: list[int] = []

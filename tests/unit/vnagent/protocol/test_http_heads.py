@@ -186,7 +186,7 @@ def read(lines: bytes, method: bytes) -> http_heads.HeaderPairs | None:
 
 
 def test_no_two_lines_of_framing_make_a_body():
-    """SEC-09: each pair in each order; what passes says in every reading that nothing follows."""
+    """SEC-09: each pair in each order. What passes says in every reading that nothing follows."""
     pairs = list(itertools.product((b"GET", b"POST"), ("X: y", *FRAMING), ("X: y", *FRAMING)))
     assert len(pairs) >= 400
     passed = 0
@@ -300,7 +300,7 @@ NAMES = [
     )
 )
 def test_nothing_else_passes(extra):
-    """SEC-08: names, cases and duplicates at will; the kubelet sees the golden set."""
+    """SEC-08: names, cases and duplicates at will. The kubelet sees the golden set."""
     ours = ("host", "upgrade", "connection", "content-length", "transfer-encoding")
     streams = ("x-stream-protocol-version", "sec-websocket-protocol")
     lines = [
@@ -351,7 +351,7 @@ def test_a_switch_is_passed_without_foreign_headers():
     ]
 
 
-def test_a_stream_keeps_its_framing_and_says_that_it_closes():
+def test_a_stream_keeps_its_framing_and_reports_that_it_closes():
     """The body goes on byte for byte, so exactly one framing may be announced."""
     chunked = http_heads.parse_response(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/plain\r\n"
@@ -376,7 +376,7 @@ def test_a_stream_keeps_its_framing_and_says_that_it_closes():
     "block", [b"HTTP/1.1\r\n\r\n", b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\nA\r\n\r\n", b"\r\n\r\n"]
 )
 def test_answers_that_are_none_are_noticed(block):
-    """The kubelet's port may be somebody else's."""
+    """The kubelet's port may be another owner's."""
     with pytest.raises(http_heads.InvalidResponseError):
         http_heads.parse_response(block)
 
@@ -446,7 +446,7 @@ def test_an_answer_of_ours_is_plain_text():
     ],
 )
 def test_answers_are_read_strictly(block):
-    """SEC-08: a head that two readers could read in two ways goes to nobody."""
+    """SEC-08: a head that two readers could read in two ways goes to no one."""
     with pytest.raises(http_heads.InvalidResponseError):
         http_heads.parse_response(block)
 
@@ -471,7 +471,7 @@ def test_an_answer_is_read_as_h11_reads_it():
 
 @pytest.mark.parametrize("lengths", [(b"5", b"5"), (b"5", b"6"), (b"-1",), (b"",), (b"5, 5",)])
 def test_a_length_that_two_readers_could_take_for_two_is_refused(lengths):
-    """SEC-08: what follows would be another answer to somebody."""
+    """SEC-08: what follows would be another answer to someone."""
     answer = http_heads.ResponseHead(200, tuple((b"content-length", each) for each in lengths))
     with pytest.raises(http_heads.InvalidResponseError):
         http_heads.write_stream_head(answer)

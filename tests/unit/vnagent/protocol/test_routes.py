@@ -1,4 +1,4 @@
-"""The allow-list of paths: every target is refused or written anew from validated tokens."""
+"""The allow-list of paths: every target is refused or rewritten from validated tokens."""
 
 import random
 
@@ -55,7 +55,7 @@ def test_streams_pass_with_and_without_a_uid(how, namespace, pod, uid, container
 
 
 def test_a_run_passes():
-    """One command, as one text; its words are the kubelet's to split."""
+    """One command, as one text. Its words are the kubelet's to split."""
     route = routes.parse_route(b"POST", f"/run/ns/pod/{UID}/c?cmd=cat+/etc/hosts".encode())
     assert (route.verb, route.tenant_uid, route.is_upgrade) == (RouteVerb.RUN, UID, False)
     assert render(route) == f"/run/{SUPER}/pod/{SUPER_UID}/c?cmd=cat+%2Fetc%2Fhosts"

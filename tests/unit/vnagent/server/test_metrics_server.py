@@ -1,4 +1,4 @@
-"""The metrics over TLS: for a good token, and for nobody else."""
+"""The metrics over TLS: for a good token, and for no one else."""
 
 import asyncio
 import contextlib
@@ -77,7 +77,7 @@ async def showing(folder) -> AsyncIterator[RunningMetricsServer]:
     ("token", "status"), [(GOOD, 200), (OTHER, 403), (NOBODY, 401), (None, 401), ("", 401)]
 )
 async def test_a_good_token_and_nothing_else_opens_it(tmp_path, token, status):
-    """SEC-13: whoever asks has to be known and to have the right."""
+    """SEC-13: the one that asks has to be known and to have the right."""
     async with showing(tmp_path) as shown:
         got, body = await shown.ask(token)
     assert (got, "secret_things_total 1.0" in body) == (status, status == 200)
@@ -98,7 +98,7 @@ async def test_what_else_may_be_shown_opens_nothing(tmp_path):
 
 
 async def test_only_the_metrics_are_there(tmp_path):
-    """Nothing is said of what there is to those who are nobody."""
+    """Nothing is said of what there is to those who are no one."""
     async with showing(tmp_path) as shown:
         assert (await shown.ask(None, "GET /debug"))[0] == 401
         assert (await shown.ask(GOOD, "GET /debug"))[0] == 404
@@ -109,7 +109,7 @@ async def test_only_the_metrics_are_there(tmp_path):
         assert (await shown.ask(GOOD, "GET /metrics", "Content-Length: 5"))[0] == 400
 
 
-async def test_nothing_is_said_in_plain_text(tmp_path):
+async def test_plain_text_gets_no_answer(tmp_path):
     """SEC-13: a token is never asked for without TLS."""
 
     def talk(port: int) -> bytes:
@@ -125,8 +125,8 @@ async def test_nothing_is_said_in_plain_text(tmp_path):
         assert shown.api.asked == []
 
 
-async def test_who_is_refused_over_and_over_is_unheard(tmp_path):
-    """SEC-13: the API server is asked for nothing more; a reader at the same address still may."""
+async def test_an_often_refused_client_is_ignored(tmp_path):
+    """SEC-13: the API server is asked for nothing more. A reader at the same address still may."""
     async with showing(tmp_path) as shown:
         shown.listener.listener.peer_backoff = PeerBackoff(3, 600.0)
         assert [(await shown.ask(NOBODY))[0] for _ in range(5)] == [401, 401, 401, 0, 0]
@@ -137,7 +137,7 @@ async def test_who_is_refused_over_and_over_is_unheard(tmp_path):
 
 
 async def test_a_reader_is_not_shut_out_because_the_api_server_is_away(tmp_path):
-    """It is not its fault; and nobody is let in by it."""
+    """It is not its fault. And no one is let in by it."""
     async with showing(tmp_path) as shown:
         shown.listener.listener.peer_backoff = PeerBackoff(3, 600.0)
         shown.api.odd = b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"
@@ -146,8 +146,8 @@ async def test_a_reader_is_not_shut_out_because_the_api_server_is_away(tmp_path)
         assert (await shown.ask(GOOD))[0] == 200
 
 
-async def test_connections_that_say_nothing_are_few_and_short(tmp_path, monkeypatch):
-    """SEC-13: whoever reaches the port can open them."""
+async def test_silent_connections_are_few_and_short(tmp_path, monkeypatch):
+    """SEC-13: the one that reaches the port can open them."""
     monkeypatch.setattr(metrics_server, "HANDSHAKE_SECONDS", 0.3)
     async with showing(tmp_path) as shown, contextlib.AsyncExitStack() as stack:
         for _ in range(30):

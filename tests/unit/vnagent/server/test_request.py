@@ -68,7 +68,7 @@ async def test_the_kubelet_sees_the_golden_request(tmp_path):
 
 
 async def test_a_run_is_an_exec_without_a_switch(tmp_path, recorded):
-    """Its output is the answer; what fails is told in the tenant's words."""
+    """Its output is the answer. What fails is told in the tenant's words."""
     kubelet = FakeKubelet()
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         answer = await set_up.send(RUN)
@@ -133,7 +133,7 @@ async def test_an_unasked_switch_is_no_answer(tmp_path):
         assert status_of(await set_up.send(LOGS)) == 502
 
 
-async def test_the_kubelets_words_are_told_in_the_tenants(tmp_path):
+async def test_the_kubelets_message_is_reported_with_the_tenants_names(tmp_path):
     """Super-side names stay below."""
     text = f'pod "shop_{SPACE}({SUPER_UID})" is not ready\n'.encode()
     answer = b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n" % len(text) + text
@@ -146,8 +146,8 @@ async def test_the_kubelets_words_are_told_in_the_tenants(tmp_path):
 
 
 @pytest.mark.parametrize("verb", [LOGS, EXEC], ids=["logs", "exec"])
-async def test_desynchronised_requests_reach_nobody(shared_stage, verb):
-    """SEC-09, FIG-11: a malformed head, a second request behind it; the kubelet sees none."""
+async def test_desynchronised_requests_reach_no_upstream(shared_stage, verb):
+    """SEC-09, FIG-11: a malformed head, a second request behind it. The kubelet sees none."""
     context = shared_stage.context()
     for malformed in MALFORMED:
         block = malformed.replace(LOGS.split(b"\r\n")[0], verb.split(b"\r\n")[0])
@@ -214,7 +214,7 @@ async def test_one_connection_carries_one_request(shared_stage, raw):
     ],
 )
 async def test_refusals_are_sentences(shared_stage, raw, status, words):
-    """V-07: kubectl shows them to people; no such container is 403, no such pod 404."""
+    """V-07: kubectl shows them to people. No such container is 403, no such pod 404."""
     got = await shared_stage.send(raw)
     assert status_of(got) == status
     assert words in got.partition(b"\r\n\r\n")[2]
@@ -222,7 +222,7 @@ async def test_refusals_are_sentences(shared_stage, raw, status, words):
 
 
 async def test_another_tenant_gets_nothing(tmp_path):
-    """SEC-03: a valid certificate of somebody else."""
+    """SEC-03: a valid certificate of another owner."""
     async with running_agent.staged(tmp_path, FakeKubelet()) as set_up:
         context = set_up.context(named(f"vc://{OTHER}/{KEY}"))
         assert status_of(await set_up.send(LOGS, context)) == 404
@@ -265,7 +265,7 @@ async def test_tenants_never_see_each_others_sessions(recorded, tmp_path):
 
 
 async def test_what_a_policy_switches_off_is_refused(tmp_path, recorded):
-    """403 names switch and policy, no kubelet is asked; other verbs and tenants are served."""
+    """403 names switch and policy, no kubelet is asked. Other verbs and tenants are served."""
     kubelet = FakeKubelet(pods=[running_agent.shop(), running_agent.shop(OTHER)])
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         set_up.permits.update(running_agent.access(KubeletCall.EXEC))

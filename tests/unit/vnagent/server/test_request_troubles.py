@@ -34,7 +34,7 @@ from vnagent.stream.tls_stream import TlsStream
 
 
 async def test_a_kubelet_that_cannot_be_trusted_gets_no_token(tmp_path):
-    """SEC-11: an impostor with a certificate of its own; the session is counted as such."""
+    """SEC-11: an impostor with a certificate of its own. The session is counted as such."""
     labels = {"result": "kubelet_untrusted"}
     before = REGISTRY.get_sample_value("vc_agent_sessions_total", labels) or 0.0
     async with running_agent.staged(
@@ -54,8 +54,8 @@ async def test_a_kubelet_of_another_name_gets_no_token(tmp_path):
         assert set_up.kubelet.heads == []
 
 
-async def test_a_kubelet_that_is_down_is_said_to_be(tmp_path):
-    """502 and a sentence, on each request anew."""
+async def test_a_kubelet_that_is_down_is_reported_to_be(tmp_path):
+    """502 and a sentence, on each request again."""
     kubelet = FakeKubelet()
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         await set_up.send(LOGS)
@@ -66,7 +66,7 @@ async def test_a_kubelet_that_is_down_is_said_to_be(tmp_path):
 
 
 async def test_a_refused_token_is_read_again_once(tmp_path):
-    """REL-60: the file has a newer one; without it the caller is told, not the kubelet's words."""
+    """REL-60: the file has a newer one. Without it the caller is told, not the kubelet's words."""
     kubelet = FakeKubelet()
 
     def demand(peer: ssl.SSLSocket, head: bytes) -> None:
@@ -85,7 +85,7 @@ async def test_a_refused_token_is_read_again_once(tmp_path):
 
 
 async def test_a_missing_token_is_not_taken_for_a_bad_certificate(tmp_path, recorded):
-    """Nothing is sent without one; whoever looks for the trouble looks in the right place."""
+    """Nothing is sent without one. The one that looks for the trouble looks in the right place."""
     kubelet = FakeKubelet()
 
     def demand(peer: ssl.SSLSocket, _: bytes) -> None:
@@ -102,7 +102,7 @@ async def test_a_missing_token_is_not_taken_for_a_bad_certificate(tmp_path, reco
 
 
 async def test_a_missing_right_is_not_blamed_on_the_tenant(tmp_path):
-    """The kubelet's 403 names our account; the tenant hears that the agent was refused."""
+    """The kubelet's 403 names our account. The tenant hears that the agent was refused."""
     text = b"Forbidden (user=system:serviceaccount:vc-manager:vn-agent)"
     answer = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(text) + text
     kubelet = FakeKubelet(answer=running_agent.saying(answer))
@@ -135,7 +135,7 @@ async def test_a_silent_log_ends_with_its_caller(tmp_path, recorded):
 
 @pytest.mark.parametrize("call", [EXEC, RUN, LOGS], ids=["exec", "run", "logs"])
 async def test_nothing_is_asked_for_a_caller_that_has_gone(tmp_path, recorded, monkeypatch, call):
-    """A command would run for nobody."""
+    """A command would run for no one."""
     read_head = request._read_head
 
     async def read_to_the_end(channel: TlsStream) -> RequestHead:
@@ -180,7 +180,7 @@ async def test_who_does_not_wait_for_the_switch_is_let_go(tmp_path, recorded):
 
 
 async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
-    """A node that vanishes in between says nothing; a log may be silent, an exec may not."""
+    """A node that vanishes in between says nothing. A log may be silent, an exec may not."""
     monkeypatch.setattr(request, "UPGRADE_SECONDS", 0.2)
     gateway = running_agent.HeldKubelet()
     async with running_agent.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
@@ -193,7 +193,7 @@ async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(("call", "limit"), [(LOGS, "idle"), (LOGS, "total"), (RUN, "run")])
-async def test_nobody_waits_for_the_first_byte_for_ever(tmp_path, monkeypatch, call, limit):
+async def test_the_wait_for_the_first_byte_is_limited(tmp_path, monkeypatch, call, limit):
     """SEC-15: a place, and of runs there are few, comes back from who says nothing at all."""
     if limit == "run":
         monkeypatch.setattr(request, "RUN_SECONDS", 0.2)
@@ -227,7 +227,7 @@ async def test_a_refusal_is_answered_in_a_place(tmp_path):
 
 
 async def test_few_runs_at_once(tmp_path):
-    """SEC-15: the node keeps the whole output of each until its end; other calls go on."""
+    """SEC-15: the node keeps the whole output of each until its end. Other calls go on."""
     gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(answer=gateway)
     async with running_agent.staged(tmp_path, kubelet) as set_up:
@@ -242,7 +242,7 @@ async def test_few_runs_at_once(tmp_path):
         assert status_of(await set_up.send(RUN)) == 200
 
 
-async def test_one_stream_too_many_is_told_why(tmp_path):
+async def test_one_stream_too_many_is_reported_with_the_reason(tmp_path):
     """SEC-15: 429 for the greedy tenant, 200 for the other."""
     gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(pods=[running_agent.shop(), running_agent.shop(OTHER)], answer=gateway)
@@ -264,7 +264,7 @@ async def test_one_stream_too_many_is_told_why(tmp_path):
 
 
 async def test_a_tenant_that_asks_without_end_waits_its_turn(tmp_path):
-    """SEC-15: each request takes time of everybody's, a long one more; the other tenant has its."""
+    """SEC-15: each request takes time of everyone's, a long one more. The other tenant has its."""
     long = b"GET /healthz?a=%b HTTP/1.1\r\nHost: a\r\n\r\n" % (b"a" * 17_000)
     short = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
     async with running_agent.staged(
@@ -284,7 +284,7 @@ async def test_a_tenant_that_asks_without_end_waits_its_turn(tmp_path):
 async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
     tmp_path, monkeypatch, recorded, capsys
 ):
-    """SEC-15: nor read, nor written down, for as long; the other tenant is, at the same address."""
+    """SEC-15: nor read, nor written down, for as long. The other tenant is, at the same address."""
     monkeypatch.setattr(request, "FLOOD_BURST", 3)
     monkeypatch.setattr(request, "FLOOD_INTERVAL_SECONDS", 60.0)
     monkeypatch.setattr(metrics._TENANT_LABELS, "_labels", {})
@@ -312,7 +312,7 @@ async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
 
 
 async def test_what_is_switched_off_ends(tmp_path, recorded):
-    """A running session is cut, and one that waits for the kubelet is told; others go on."""
+    """A running session is cut, and one that waits for the kubelet is told. Others go on."""
     gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(
         answer=lambda peer, head: (
@@ -339,8 +339,8 @@ async def test_what_is_switched_off_ends(tmp_path, recorded):
         gateway.open()
 
 
-async def test_a_runtime_that_restarts_ends_streams_and_is_told(tmp_path, recorded):
-    """REL-90: the kubelet lives; what ran is broken off, what is new gets the kubelet's words."""
+async def test_a_runtime_that_restarts_ends_streams_and_is_reported(tmp_path, recorded):
+    """REL-90: the kubelet lives. What ran is broken off, what is new gets the kubelet's words."""
     text = b"rpc error: code = Unavailable desc = connection refused"
     down = b"HTTP/1.1 500 Oh\r\nContent-Length: %d\r\n\r\n" % len(text) + text
     kubelet = FakeKubelet(answer=lambda peer, _: _break_off(peer))

@@ -49,7 +49,7 @@ async def outcome(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -
 
 
 async def test_certificates_that_do_not_verify_end_at_the_handshake(set_up, tmp_path):
-    """SEC-01: nobody of these is read from, and no kubelet is dialled for them."""
+    """SEC-01: no one of these is read from, and no kubelet is dialled for them."""
     strangers = certificates.make_authority()
     foreign = tls_sockets.client_context(set_up.serving_authority)
     certificates.present(foreign, tmp_path, strangers, VALID, strangers.pem)
@@ -71,8 +71,8 @@ async def test_certificates_that_do_not_verify_end_at_the_handshake(set_up, tmp_
     assert await outcome(set_up, set_up.context()) == "200"
 
 
-async def test_certificates_without_an_identity_are_told_so(set_up):
-    """They can only be our own mistake; still no kubelet is dialled."""
+async def test_certificates_without_an_identity_are_reported(set_up):
+    """They can only be our own mistake. Still no kubelet is dialled."""
     leaves = [
         replace(VALID, names=()),
         named(URI, URI.replace("one", "two")),
@@ -120,7 +120,7 @@ async def test_only_http_1_is_spoken(set_up):
 
 
 def resume(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -> tuple[bool, bytes]:
-    """Connect twice, the second time with the first one's session; tell whether it was taken."""
+    """Connect twice, the second time with the first one's session. Tell whether it was taken."""
     with tls_sockets.dial(set_up.port, context) as peer:
         peer.sendall(HEALTH)
         tls_sockets.read_all(peer)
@@ -134,7 +134,7 @@ def resume(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -> tuple
 
 
 async def test_no_session_is_resumed(set_up):
-    """Whose authority is trusted no more has to say so anew, and is refused."""
+    """Whose authority is trusted no more has to say so again, and is refused."""
     is_resumed, answer = await asyncio.to_thread(resume, set_up, set_up.context())
     assert not is_resumed
     assert answer.startswith(b"HTTP/1.1 403 ")
@@ -155,7 +155,7 @@ async def test_a_slow_handshake_is_not_waited_for(set_up, monkeypatch):
     assert await asyncio.to_thread(dawdle) == b""
 
 
-async def test_strangers_are_few(set_up, monkeypatch):
+async def test_unauthenticated_connections_are_limited(set_up, monkeypatch):
     """SEC-15: connections that say nothing do not pile up, and tenants still get in after them."""
     set_up.server.listener.pending = PendingHandshakes(per_source=5)
     crowded = refused("crowded")
@@ -170,7 +170,7 @@ async def test_strangers_are_few(set_up, monkeypatch):
         assert await outcome(set_up, set_up.context()) == "200"
 
 
-async def test_a_flood_of_strangers_shuts_nobody_else_out(set_up, monkeypatch):
+async def test_a_flood_of_unauthenticated_clients_shuts_no_tenant_out(set_up, monkeypatch):
     """REL-85: a source that fills all its places leaves a tenant's where they are."""
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 60.0)
     async with contextlib.AsyncExitStack() as stack:
@@ -184,7 +184,9 @@ async def test_a_flood_of_strangers_shuts_nobody_else_out(set_up, monkeypatch):
         assert set_up.server.listener.pending.count == MAX_PENDING_PER_SOURCE
 
 
-async def test_a_tenant_gets_in_past_strangers_of_many_addresses(set_up, monkeypatch):
+async def test_a_tenant_is_admitted_beside_unauthenticated_clients_of_many_addresses(
+    set_up, monkeypatch
+):
     """REL-85: no place is free, none is given back by itself, and the tenant was never here."""
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 600.0)
     set_up.server.listener.pending = PendingHandshakes(per_source=5, total=12)
@@ -211,8 +213,8 @@ def refused(reason: str, tenant: str = metrics.UNKNOWN_TENANT_LABEL) -> float:
     return REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) or 0.0
 
 
-async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, monkeypatch, capsys):
-    """SEC-15: until it has been quiet for a while; it is told of once."""
+async def test_an_often_refused_client_costs_no_more_handshakes(set_up, monkeypatch, capsys):
+    """SEC-15: until it has been quiet for a while. It is told of once."""
     set_up.server.listener.peer_backoff = PeerBackoff(3, 60.0)
     engines: list[object] = []
     monkeypatch.setattr(
@@ -243,7 +245,7 @@ async def test_a_tenant_at_the_same_address_is_still_heard(set_up):
 
 
 async def test_refusals_are_counted_by_tenant_where_our_authority_names_one(set_up, monkeypatch):
-    """SEC-15: what another authority writes into a certificate is nobody's word."""
+    """SEC-15: what another authority writes into a certificate is no tenant's word."""
     monkeypatch.setattr(metrics._TENANT_LABELS, "_labels", {})
     tenant = metrics.get_tenant_label(certificates.VC_UID)
     before = refused("certificate", tenant), refused("handshake"), refused("certificate")
@@ -259,7 +261,7 @@ async def test_refusals_are_counted_by_tenant_where_our_authority_names_one(set_
 @pytest.mark.parametrize(
     "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100, b"\x16\x03\x01\xff\xff" + b"x" * 5000]
 )
-async def test_garbage_harms_nobody(set_up, garbage):
+async def test_garbage_harms_no_client(set_up, garbage):
     """What is no TLS ends, and the next caller is served."""
 
     def talk() -> None:
@@ -337,7 +339,7 @@ async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path, m
     assert [(line.result, line.bytes_down > 0) for line in recorded] == [("drained", True)]
 
 
-async def test_nobody_who_has_just_come_outlives_the_door(tmp_path):
+async def test_no_new_connection_outlives_the_listener(tmp_path):
     """A task that is cancelled before it has begun cleans nothing up."""
     come: list[TlsStream] = []
     async with running_agent.staged(tmp_path, FakeKubelet()) as set_up:
@@ -353,7 +355,7 @@ async def test_nobody_who_has_just_come_outlives_the_door(tmp_path):
 
 
 async def test_a_drain_ends_with_the_last_stream(tmp_path):
-    """Nobody waits for nothing."""
+    """No one waits for nothing."""
     gateway = running_agent.HeldKubelet()
     async with running_agent.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         asking = asyncio.ensure_future(set_up.send(LOGS))

@@ -56,7 +56,7 @@ def sign(request_pem: bytes, *, address: str = "", life: timedelta = LIFE) -> by
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def test_a_request_says_who_we_are_and_nothing_more():
+def test_a_request_reports_who_we_are_and_nothing_more():
     """The signer compares: one IP, our own."""
     key, request_pem = serving_certificate.build_signing_request(POD)
     request = x509.load_pem_x509_csr(request_pem)
@@ -113,8 +113,8 @@ def test_renewal_is_at_two_thirds():
     assert serving_certificate.compute_renewal(certificate, key, POD) == began + timedelta(days=15)
 
 
-def test_a_certificate_for_somebody_else_is_not_used():
-    """Tenants would refuse it, and nobody would know why."""
+def test_a_certificate_for_another_owner_is_not_used():
+    """Tenants would refuse it, and no one would know why."""
     key, request = serving_certificate.build_signing_request(POD)
     for odd in (sign(request, address="10.0.0.1"), b"", b"-----BEGIN CERTIFICATE-----\n"):
         with pytest.raises(CertificateNotIssuedError):
@@ -167,7 +167,7 @@ class SigningApi(Served):
 
 @contextlib.asynccontextmanager
 async def keeping(api: SigningApi, folder, monkeypatch):
-    """Run the keeper against an API; yields a queue of what it hands over."""
+    """Run the keeper against an API. Yields a queue of what it hands over."""
     monkeypatch.setattr(serving_certificate, "POLL_INTERVALS_SECONDS", (0.01,))
     monkeypatch.setattr(serving_certificate, "RETRY_INTERVALS_SECONDS", (0.01,))
     authority = trustme.CA()
@@ -194,7 +194,7 @@ async def keeping(api: SigningApi, folder, monkeypatch):
 
 
 def fits(credential: ServingKeyPair) -> bool:
-    """Tell whether certificate and key belong together."""
+    """Return whether certificate and key belong together."""
     certificate = x509.load_pem_x509_certificate(credential.certificate)
     private = serialization.load_pem_private_key(credential.key, None)
     return private.public_key() == certificate.public_key()

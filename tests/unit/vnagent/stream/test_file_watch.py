@@ -8,7 +8,7 @@ from vnagent.stream.file_watch import WatchedFile, watch_files
 
 
 async def test_contents_are_compared_not_times(tmp_path):
-    """The kubelet swaps a link; the content is what counts."""
+    """The kubelet swaps a link. The content is what counts."""
     for name in ("old", "new", "same"):
         (tmp_path / name).write_text("new" if name == "same" else name)
     link = tmp_path / "link"
@@ -24,7 +24,7 @@ async def test_contents_are_compared_not_times(tmp_path):
 
 
 async def test_a_file_that_is_gone_keeps_its_last_content(tmp_path):
-    """For a moment, or for good: nobody is shut out by it."""
+    """For a moment, or for good: no one is shut out by it."""
     path = tmp_path / "file"
     file = WatchedFile(path)
     assert not await file.refresh()
@@ -37,7 +37,7 @@ async def test_a_file_that_is_gone_keeps_its_last_content(tmp_path):
     assert file.content == b"here"
 
 
-async def test_watching_tells_of_each_change(tmp_path):
+async def test_watching_reports_each_change(tmp_path):
     """And of nothing else."""
     files = [WatchedFile(tmp_path / name) for name in ("a", "b")]
     for file in files:

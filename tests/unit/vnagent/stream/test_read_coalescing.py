@@ -66,7 +66,7 @@ def rests_of(tempo: ReadCoalescer, sizes: list[int]) -> list[float]:
 
 
 def test_a_rest_grows_until_it_brings_enough():
-    """And no further than what nobody sees."""
+    """And no further than what no one sees."""
     rests = rests_of(ReadCoalescer(), [FEW] * 5)
     assert rests == [MIN_REST_SECONDS * factor for factor in (1, 2, 4, 8, 8, 8)]
     assert rests[-1] == MAX_REST_SECONDS
@@ -90,8 +90,8 @@ def test_a_pause_ends_long_rests():
     assert rests == [0.0] * 7 + [MIN_REST_SECONDS]
 
 
-def test_a_rest_that_was_cut_short_says_nothing():
-    """It brought little as nobody waited for more: the next one is no longer for that."""
+def test_a_rest_that_was_cut_short_reports_nothing():
+    """It brought little as no one waited for more: the next one is no longer for that."""
     tempo = ReadCoalescer()
     assert rests_of(tempo, [FEW])[-1] == 2 * MIN_REST_SECONDS
     tempo.record_rest_end(20.0)

@@ -8,7 +8,7 @@ from vnagent.stream.read_control import ReadControl
 
 
 class ReadSwitch:
-    """What an intake turns; a real one cannot be asked whether it reads."""
+    """What an intake turns. A real one cannot be asked whether it reads."""
 
     is_open = True
     is_gone = False

@@ -41,7 +41,7 @@ async def test_bytes_pass_both_ways_and_are_counted(authority):
 
 
 async def test_output_goes_on_after_input_has_ended(authority):
-    """REL-87: half a connection closes alone; what follows arrives whole and in order."""
+    """REL-87: half a connection closes alone. What follows arrives whole and in order."""
     answer = bytes(range(256)) * 40_000  # 10 MB: many reads after the goodbye
 
     def answer_after_the_end(peer: ssl.SSLSocket) -> None:
@@ -198,7 +198,7 @@ async def test_who_ends_a_log_unread_leaves_nothing(authority, monkeypatch):
 
 
 async def test_who_talks_behind_a_request_for_a_log_is_let_go(authority):
-    """Nobody does, and it would all be decrypted for nothing."""
+    """No one does, and it would all be decrypted for nothing."""
 
     def stay_silent(peer: ssl.SSLSocket) -> None:
         with contextlib.suppress(OSError):
@@ -217,7 +217,7 @@ async def test_who_talks_behind_a_request_for_a_log_is_let_go(authority):
 
 
 async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):
-    """A silent container would never tell that nobody listens."""
+    """A silent container would never tell that no one listens."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -241,7 +241,7 @@ async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):
 
 
 async def test_a_log_is_over_with_its_last_byte(authority):
-    """Whether or not the reader closes: nobody waits for the next look at the deadlines."""
+    """Whether or not the reader closes: no one waits for the next look at the deadlines."""
 
     def speak(peer: ssl.SSLSocket) -> None:
         peer.sendall(b"all of it" * 30_000)
@@ -329,7 +329,7 @@ async def test_one_who_is_cut_off_and_goes_on_is_let_go_at_last(authority, monke
     ("closing_seconds", "end"), [(60.0, StreamEnd.COMPLETE), (0.0, StreamEnd.KUBELET_LOST)]
 )
 async def test_a_reset_may_answer_a_close(authority, monkeypatch, closing_seconds, end):
-    """A kubelet resets the connection of a caller that has closed first; later it is a loss."""
+    """A kubelet resets the connection of a caller that has closed first. Later it is a loss."""
     monkeypatch.setattr(pumps, "CLOSE_ANSWER_SECONDS", closing_seconds)
 
     def reset_at_the_end(peer: ssl.SSLSocket) -> None:
@@ -351,7 +351,7 @@ async def test_a_reset_may_answer_a_close(authority, monkeypatch, closing_second
 
 
 async def test_who_pings_and_reads_late_gets_all_of_it(authority):
-    """REL-87: a kubelet that is gone is no reason to close on somebody who has not read yet."""
+    """REL-87: a kubelet that is gone is no reason to close on someone who has not read yet."""
     answer = bytes(range(256)) * 4_000  # 1 MB: sockets hold it
 
     def say_it_and_go(peer: ssl.SSLSocket) -> None:
@@ -375,7 +375,7 @@ async def test_who_pings_and_reads_late_gets_all_of_it(authority):
         assert found.kubelets[0].is_lost
 
 
-async def test_who_has_heard_all_may_break_off_first(authority):
+async def test_a_reader_of_the_whole_answer_may_close_first(authority):
     """An API server closes as soon as its user is gone, which may be before the kubelet ends."""
 
     def end_a_moment_later(peer: ssl.SSLSocket) -> None:

@@ -27,7 +27,7 @@ class ScriptedChannel:
         self.is_silent = False
 
     def is_peer_silent(self, seconds: float) -> bool:
-        """Tell whether its machine has said nothing for long."""
+        """Return whether its machine has said nothing for long."""
         return seconds > 0 and self.is_silent
 
     def cork(self) -> contextlib.AbstractContextManager[None]:
@@ -137,7 +137,7 @@ ORDERS = [
     (["caller ends", "a while passes", "kubelet breaks"], StreamEnd.KUBELET_LOST, "cut"),
     (["caller ends", "a while passes", "caller breaks"], StreamEnd.CALLER_GONE, "dropped"),
     (["caller ends", "a while passes", "kubelet ends"], StreamEnd.COMPLETE, "goodbye"),
-    # Nobody has ended.
+    # No one has ended.
     (["kubelet breaks"], StreamEnd.KUBELET_LOST, "cut"),
     (["kubelet speaks", "kubelet breaks", "caller breaks"], StreamEnd.KUBELET_LOST, "cut"),
     (["caller breaks"], StreamEnd.CALLER_GONE, "dropped"),
@@ -177,7 +177,7 @@ async def test_each_order_has_its_end(steps, end, left):
     assert await stream.end() == (end, left)
 
 
-async def test_a_kubelet_that_has_said_all_is_not_missed():
+async def test_a_kubelet_that_has_reported_all_is_not_missed():
     """Its connection may break while the caller still reads: nothing is lost, all is waited for."""
     stream = RunningRelay()
     for step in ("caller reads slowly", "kubelet ends", "kubelet breaks"):
@@ -190,7 +190,7 @@ async def test_a_kubelet_that_has_said_all_is_not_missed():
 
 
 async def test_who_still_reads_is_not_closed_on():
-    """A socket that is closed under somebody who pings loses what is on its way to him."""
+    """A socket that is closed under someone who pings loses what is on its way to him."""
     stream = RunningRelay()
     for step in ("kubelet ends", "kubelet breaks", "caller pings", "caller pings"):
         await stream.do(step)
@@ -203,7 +203,7 @@ async def test_who_still_reads_is_not_closed_on():
 
 @pytest.mark.parametrize("lost", ["caller", "kubelet"])
 async def test_the_other_side_is_read_once_one_has_broken(lost):
-    """It may have been told to wait for a reader who is gone; then its end would not be heard."""
+    """It may have been told to wait for a reader who is gone. Then its end would not be heard."""
     stream = RunningRelay()
     await stream.do("kubelet ends" if lost == "kubelet" else "kubelet speaks")
     broken, other = (
@@ -264,7 +264,7 @@ async def test_a_log_ends_with_its_reader(steps, end):
         ),
     ],
 )
-async def test_deadlines_are_told_from_ends(deadlines, steps, end):
+async def test_deadlines_are_distinguished_from_ends(deadlines, steps, end):
     """A caller that has been sent everything and does not close has been served."""
     stream = RunningRelay(deadlines=deadlines)
     for step in steps:

@@ -54,7 +54,7 @@ async def test_an_end_in_mid_head_is_no_head(authority):
         assert not found.is_lost  # our direction is still open
 
 
-async def test_what_nobody_reads_does_not_pile_up(authority):
+async def test_what_no_one_reads_does_not_pile_up(authority):
     """A caller that sends megabytes before it is answered is held back."""
     sent = [0]
 
@@ -92,7 +92,7 @@ async def test_a_peer_that_reads_nothing_of_what_it_asks_for_is_lost(authority, 
 
 
 async def test_a_peer_that_breaks_tls_is_lost(authority):
-    """Bytes that are no record end the connection, and whoever waits is told."""
+    """Bytes that are no record end the connection, and the one that waits is told."""
 
     def break_tls(peer: ssl.SSLSocket) -> None:
         socket.socket.sendall(peer, b"\x17\x03\x03\x00\x20" + b"x" * 32)
@@ -130,7 +130,7 @@ async def test_a_peer_that_vanishes_ends_all_waiting(authority):
 
 
 def is_asked_after(channel: TlsStream) -> bool:
-    """Tell whether the kernel looks after a silent peer, and gives it up within a minute."""
+    """Return whether the kernel looks after a silent peer, and gives it up within a minute."""
     assert channel._transport is not None
     endpoint = channel._transport.get_extra_info("socket")
     options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
@@ -305,7 +305,7 @@ async def test_few_plain_bytes_do_not_excuse_much_tls():
 
 
 async def test_bytes_that_are_typed_one_by_one_are_enough():
-    """Each is a record of 23 bytes; and so is a record that comes in pieces."""
+    """Each is a record of 23 bytes. And so is a record that comes in pieces."""
     found = opened_on(PaddedTls(SMALL_READ_BYTES // 23))
     for _ in range(5):
         found.buffer_updated(SMALL_READ_BYTES)
@@ -316,8 +316,8 @@ async def test_bytes_that_are_typed_one_by_one_are_enough():
     assert not pieces.is_lost
 
 
-async def test_what_is_said_at_once_is_sent_at_once():
-    """Each record by itself would be a system call, and a wake of whoever reads it."""
+async def test_what_is_reported_at_once_is_sent_at_once():
+    """Each record by itself would be a system call, and a wake of the one that reads it."""
     found = opened_on(PaddedTls(0))
     found.write(b"much", b"the end")
     assert found.__dict__["_transport"].calls == [[b"much", b"the end"]]
@@ -325,8 +325,8 @@ async def test_what_is_said_at_once_is_sent_at_once():
     assert len(found.__dict__["_transport"].calls) == 1
 
 
-async def test_what_breaks_with_the_last_of_a_handshake_is_told():
-    """Whoever goes on would ask a broken connection for its certificate."""
+async def test_what_breaks_with_the_last_of_a_handshake_is_reported():
+    """The one that goes on would ask a broken connection for its certificate."""
     found = opened_on(PaddedTls(0))
     found.connection_lost(None)
     with pytest.raises(StreamLostError):

@@ -49,8 +49,8 @@ class LossySink(GatheringSink):
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
-async def test_what_came_before_a_write_failed_is_heard(authority, is_wanted):
-    """REL-87: an exit code, then a reset, as the input was not read; unless there is no room."""
+async def test_what_came_before_a_write_failed_is_accepted(authority, is_wanted):
+    """REL-87: an exit code, then a reset, as the input was not read. Unless there is no room."""
     is_asked, is_sent = threading.Event(), threading.Event()
 
     def behave(peer: ssl.SSLSocket) -> None:
@@ -71,7 +71,7 @@ async def test_what_came_before_a_write_failed_is_heard(authority, is_wanted):
     assert sink.pieces == [b"the exit code"] * is_wanted
 
 
-async def test_nothing_is_heard_behind_a_loss(authority, monkeypatch):
+async def test_nothing_is_accepted_behind_a_loss(authority, monkeypatch):
     """What is read after a write failed may be what a channel is lost for."""
     monkeypatch.setattr(flood_guard, "MAX_CIPHERTEXT_PER_BYTE", 0)
     monkeypatch.setattr(flood_guard, "MAX_BARREN_BYTES", 10_000)

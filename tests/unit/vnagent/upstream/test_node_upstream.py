@@ -84,7 +84,7 @@ def shown() -> dict[tuple[str, str], float]:
 
 
 async def test_a_log_comes_by_the_api_server(tmp_path):
-    """The first call finds out, and is served; an untrusted kubelet never sees a byte of it."""
+    """The first call finds out, and is served. An untrusted kubelet never sees a byte of it."""
     async with astray(tmp_path, api_server()) as set_up:
         answer = await set_up.send(LOGS)
         assert answer.endswith(b"5\r\nhello\r\n0\r\n\r\n")
@@ -176,8 +176,8 @@ async def test_the_gate_is_the_same(tmp_path):
         assert set_up.kubelet.heads == []
 
 
-async def test_the_api_servers_words_are_told_in_the_tenants(tmp_path, recorded):
-    """Status objects become the sentence in them; super names in it become the tenant's."""
+async def test_the_api_servers_message_is_reported_with_the_tenants_names(tmp_path, recorded):
+    """Status objects become the sentence in them. Super names in it become the tenant's."""
     message = f'container "main" in pod "shop" of {SPACE} ({SUPER_UID}) is waiting to start'
     async with astray(tmp_path, api_server(answer=saying(failing(400, message)))) as set_up:
         head, _, body = (await set_up.send(LOGS)).partition(b"\r\n\r\n")
@@ -213,8 +213,8 @@ async def test_the_kubelets_own_words_pass(tmp_path):
         (b"", 502, "api_down"),
     ],
 )
-async def test_its_own_troubles_are_not_told(tmp_path, recorded, answer, status, reason):
-    """Addresses and accounts of the super cluster are nobody's to read."""
+async def test_its_own_troubles_are_not_reported(tmp_path, recorded, answer, status, reason):
+    """Addresses and accounts of the super cluster are no tenant's to read."""
     async with astray(tmp_path, api_server(answer=saying(answer))) as set_up:
         found = await set_up.send(EXEC)
     assert running_agent.status_of(found) == status
@@ -248,7 +248,7 @@ async def test_run_and_figures_are_not_to_be_had(tmp_path, recorded):
 
 
 async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
-    """Filtered as the kubelet's are; reads cost the API server no list of their own."""
+    """Filtered as the kubelet's are. Reads cost the API server no list of their own."""
     mine, theirs = owned(1, vc_uid=VC_UID), owned(2, vc_uid="22222222-0000-4000-8000-000000000000")
     half = kubelet_answers.listed(mine)
     half["spec"]["containers"].append({"name": "init", "image": "i/init"})
@@ -288,7 +288,7 @@ async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
 
 
 async def test_a_tenant_has_its_own_share_of_calls(tmp_path, monkeypatch, recorded):
-    """One that loops over exec is told to slow down; nobody else notices."""
+    """One that loops over exec is told to slow down. No one else notices."""
     monkeypatch.setattr(apiserver, "CALL_BURST", 3)
     monkeypatch.setattr(apiserver, "CALL_INTERVAL_SECONDS", 3600.0)
     other = "22222222-0000-4000-8000-000000000000"
@@ -350,7 +350,7 @@ async def test_told_to_go_around_it_never_calls_the_kubelet(tmp_path):
 
 
 async def test_it_goes_there_and_back_as_the_certificate_does(tmp_path, monkeypatch, capsys):
-    """Looks alone turn it; each change is told once."""
+    """Looks alone turn it. Each change is told once."""
     monkeypatch.setattr(node_upstream, "PROBE_SECONDS", dict.fromkeys(UpstreamMode, 0.05))
     monkeypatch.setattr("vnagent.upstream.upstream_mode.VERIFY_HOLD_SECONDS", 0.2)
     async with astray(tmp_path, api_server()) as set_up:

@@ -1,6 +1,6 @@
 """Pods in another super cluster, straight at their kubelets: the gate is the same, the way is not.
 
-All kubelets here are at this machine's loopback address, which is refused as one; what is refused
+All kubelets here are at this machine's loopback address, which is refused as one. What is refused
 the tests of `get_kubelet_address` say.
 """
 
@@ -83,7 +83,7 @@ async def served(
 async def test_the_api_server_is_asked_whose_the_pod_is_and_the_kubelet_for_the_stream(
     tmp_path, call, line
 ):
-    """Both with the credential for that cluster; the API server hears of no stream."""
+    """Both with the credential for that cluster. The API server hears of no stream."""
     switches = call is not LOGS
     kubelet = FakeKubelet(answer=saying(SWITCHED if switches else GREETING))
     async with served(tmp_path, kubelet) as found:
@@ -107,7 +107,7 @@ async def test_the_api_server_is_asked_whose_the_pod_is_and_the_kubelet_for_the_
     ],
 )
 @pytest.mark.usefixtures("is_loopback_fine")
-async def test_what_is_not_recorded_for_us_is_nobodys(tmp_path, listed, call):
+async def test_what_is_not_recorded_for_us_belongs_to_no_tenant(tmp_path, listed, call):
     """SEC-03: the same gate, and no kubelet hears of it."""
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet, listed()) as found:
@@ -118,7 +118,7 @@ async def test_what_is_not_recorded_for_us_is_nobodys(tmp_path, listed, call):
 
 
 @pytest.mark.usefixtures("is_loopback_fine")
-async def test_a_kubelet_that_nobody_vouches_for_is_shown_nothing(tmp_path):
+async def test_a_kubelet_that_no_one_vouches_for_is_shown_nothing(tmp_path):
     """SEC-11: and the API server, which would pass the call on, is not asked to."""
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet, kubelet_authority=trustme.CA()) as found:
@@ -153,8 +153,8 @@ async def test_without_an_authority_for_kubelets_none_is_believed(tmp_path):
 
 
 @pytest.mark.usefixtures("is_loopback_fine")
-async def test_a_kubelet_that_is_not_there_is_told(tmp_path, monkeypatch):
-    """The usual case is an address that the home cluster does not route; nothing stands in."""
+async def test_a_kubelet_that_is_not_there_is_reported(tmp_path, monkeypatch):
+    """The usual case is an address that the home cluster does not route. Nothing stands in."""
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet) as found:
         straight = found.server._requests._upstream._kubelets  # type: ignore[attr-defined]
@@ -167,7 +167,7 @@ async def test_a_kubelet_that_is_not_there_is_told(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("refused", [b"401 Unauthorized", b"403 Forbidden"])
 @pytest.mark.usefixtures("is_loopback_fine")
-async def test_a_kubelet_that_does_not_let_the_agent_in_is_told(tmp_path, refused):
+async def test_a_kubelet_that_does_not_let_the_agent_in_is_reported(tmp_path, refused):
     """Its own words stay there."""
     words = b"HTTP/1.1 %s\r\nContent-Length: 12\r\n\r\nuser=secret\n" % refused
     async with served(tmp_path, FakeKubelet(answer=saying(words))) as found:
@@ -180,7 +180,7 @@ async def test_a_kubelet_that_does_not_let_the_agent_in_is_told(tmp_path, refuse
 @pytest.mark.parametrize("path", ["/stats/summary", "/metrics/resource", "/pods", "/runningpods/"])
 @pytest.mark.usefixtures("is_loopback_fine")
 async def test_what_only_one_node_has_is_not_to_be_had(tmp_path, path):
-    """A kubelet would answer; the node represents a whole cluster all the same."""
+    """A kubelet would answer. The node represents a whole cluster all the same."""
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet) as found:
         for call in (f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode(), RUN):
@@ -193,7 +193,7 @@ async def test_what_only_one_node_has_is_not_to_be_had(tmp_path, path):
 
 @pytest.mark.parametrize("listed", [there(), bound(node=""), bound(None), bound("")])
 @pytest.mark.usefixtures("is_loopback_fine")
-async def test_a_pod_that_is_on_no_node_yet_is_told_as_an_api_server_does(tmp_path, listed):
+async def test_a_pod_that_is_on_no_node_yet_is_reported_as_an_api_server_does(tmp_path, listed):
     """In the words that kubectl shows in the other mode."""
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet, listed) as found:
@@ -222,7 +222,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("host", HOSTILE)
 async def test_only_the_address_of_a_machine_is_dialled(tmp_path, host):
-    """Whoever may write the status of a pod there sends the credential nowhere odd."""
+    """The one that may write the status of a pod there sends the credential nowhere odd."""
     with pytest.raises(RequestRefusedError) as refused:
         get_kubelet_address(kubelet_answers.owned(host=host))
     assert (refused.value.status, refused.value.reason) == (502, RefusalReason.KUBELET_ODD)
@@ -243,7 +243,7 @@ def test_the_address_of_a_machine_is_dialled_in_one_spelling(host, dialled):
 
 
 def test_an_address_that_is_no_text_is_none():
-    """A number is an address, too, to whoever reads it as one."""
+    """A number is an address, too, to the one that reads it as one."""
 
     for host in (2130706433, ["10.0.0.5"], {"ip": "10.0.0.5"}):
         ((pod,),) = read_pods(json.dumps({"items": [bound(host)]}).encode(), REGISTRATION).values()
@@ -263,7 +263,7 @@ async def test_few_kubelets_are_remembered(tmp_path, monkeypatch):
         assert straight._by_address("10.0.0.0") is not first
 
 
-def test_a_tenant_says_nothing_of_the_address():
+def test_a_tenant_reports_nothing_of_the_address():
     """It comes from the pod's status, and only of a pod that the cluster has bound."""
 
     said = bound()

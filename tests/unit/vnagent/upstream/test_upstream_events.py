@@ -1,4 +1,4 @@
-"""Events on the agent's own pod: of the way around, and of the way back, to whoever looks."""
+"""Events on the agent's own pod: of the way around, and of the way back, to the one that looks."""
 
 import asyncio
 import contextlib
@@ -78,7 +78,7 @@ def test_an_event_is_on_the_agents_own_pod():
 
 
 async def test_the_usual_way_is_no_news(tmp_path):
-    """Thousands of nodes whose kubelets verify write nothing; one that is left says so."""
+    """Thousands of nodes whose kubelets verify write nothing. One that is left says so."""
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
         found.update(initial_state(UpstreamSetting.AUTO))
@@ -95,8 +95,8 @@ async def test_the_usual_way_is_no_news(tmp_path):
     assert api.heads[0].startswith(b"POST /api/v1/namespaces/vc-manager/events HTTP/1.1\r\n")
 
 
-async def test_what_is_configured_is_told_as_such(tmp_path):
-    """Nobody is told of a certificate that was never looked at."""
+async def test_what_is_configured_is_reported(tmp_path):
+    """No one is told of a certificate that was never looked at."""
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
         found.update(initial_state(UpstreamSetting.APISERVER))
@@ -106,7 +106,7 @@ async def test_what_is_configured_is_told_as_such(tmp_path):
     assert "certificate" not in said["message"]
 
 
-async def test_what_still_holds_is_told_again(tmp_path, monkeypatch):
+async def test_what_still_holds_is_reported_again(tmp_path, monkeypatch):
     """API servers forget Events after an hour."""
     monkeypatch.setattr(upstream_events, "REPEAT_SECONDS", 0.05)
     api = FakeKubelet(answer=saying(CREATED))

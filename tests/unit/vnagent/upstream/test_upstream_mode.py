@@ -31,7 +31,7 @@ def modes(*sights: tuple[float, ConnectResult]) -> list[UpstreamMode]:
     return [mode for mode, _ in told(*sights)]
 
 
-def test_it_begins_straight_and_says_that_nothing_was_seen():
+def test_it_begins_straight_and_reports_that_nothing_was_seen():
     """The first call may come before the first look."""
     assert (
         initial_state(UpstreamSetting.AUTO).mode,
@@ -54,7 +54,7 @@ def test_a_kubelet_that_is_down_turns_nothing():
 
 
 def test_the_way_back_takes_a_certificate_that_keeps_verifying():
-    """Two handshakes in a moment are one proof; what breaks the row begins it anew."""
+    """Two handshakes in a moment are one proof. What breaks the row begins it again."""
     assert modes((0, U), (5, V), (5.1, V)) == [A, A, A]
     assert modes((0, U), (5, V), (5 + VERIFY_HOLD_SECONDS, V)) == [A, A, K]
     assert modes((0, U), (5, V), (10, D), (15, V), (20, V)) == [A] * 5
@@ -87,7 +87,7 @@ def test_what_is_configured_stays(wish):
         assert next_state(choice, sight, 100.0 * now) == choice
 
 
-def test_a_choice_says_since_when():
+def test_a_choice_reports_since_when():
     """Hysteresis counts from the change, not from the last look."""
     choice = next_state(initial_state(UpstreamSetting.AUTO), U, 7)
     assert choice.since == 7

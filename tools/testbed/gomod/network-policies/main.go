@@ -1,6 +1,6 @@
 // The NetworkPolicy controller of kube-network-policies, with a kubeconfig and without rules of its
-// own: the kernel may lack the nftables statement `queue`, which its own rules need. The rules that
-// send packets to its queue are those of tools/testbed/enforcement.py, by xt_NFQUEUE.
+// own. The kernel may lack the nftables statement `queue`, which its own rules need. The testbed
+// sends packets to its queue with xt_NFQUEUE (tools/testbed/cluster/node.py).
 package main
 
 import (

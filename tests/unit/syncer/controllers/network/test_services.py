@@ -34,7 +34,7 @@ OWN = {"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"], "ports"
 THERE = {**OWN, "clusterIP": "10.96.8.9", "clusterIPs": ["10.96.8.9"]}
 
 
-async def test_a_twin_that_the_api_cannot_change_is_made_anew():
+async def test_a_twin_that_the_api_cannot_change_is_recreated():
     world = SessionWorld()
     service_pair(world, OWN, THERE)
     await reconcile(world, "Service")
@@ -73,7 +73,7 @@ async def test_a_service_without_the_shape_of_one_is_refused_and_stops_no_worker
     assert world.told() == ["SyncRejected"]
 
 
-async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all_the_same():
+async def test_a_refused_change_of_a_service_is_reported_and_its_address_goes_up_all_the_same():
     world = SessionWorld()
     world.ready()
     given = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}

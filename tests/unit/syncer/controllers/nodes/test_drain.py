@@ -1,4 +1,4 @@
-"""A target that is granted no more: its node is shut and its pods are evicted."""
+"""A target that is no longer granted: its node is shut and its pods are evicted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_one_with_a_controller_is_evicted_as_its_budgets_let_it(split: Spl
         assert await drained(split, entry) == Done()
 
 
-async def test_one_that_nobody_would_make_anew_stays_and_is_told_once(split: SplitWorld):
+async def test_one_that_no_one_would_make_again_stays_and_is_reported_once(split: SplitWorld):
     entry = bound(split, is_owned=False)
     for _ in range(3):
         assert await drained(split, entry) == Done()
@@ -78,7 +78,7 @@ async def test_one_that_nobody_would_make_anew_stays_and_is_told_once(split: Spl
         (errors.Forbidden("a webhook"), True),
     ],
 )
-async def test_other_refusals_are_told_in_other_words_and_a_busy_api_is_not_a_budget(
+async def test_other_refusals_are_reported_in_other_words_and_a_busy_api_is_not_a_budget(
     split: SplitWorld, problem: errors.ApiError, is_told: bool
 ):
     entry = bound(split)
@@ -119,7 +119,7 @@ async def test_those_without_a_twin_are_drained_as_well(split: SplitWorld, what:
 
 
 @pytest.mark.parametrize("what", ["granted", "home", "deleting", "unbound"])
-async def test_nobody_else_is_drained(split: SplitWorld, what: str):
+async def test_no_one_else_is_drained(split: SplitWorld, what: str):
     gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
     entry = bound(split, **(gone if what == "deleting" else {}))
     if what == "granted":
@@ -146,7 +146,7 @@ async def test_the_pods_own_key_does_it_and_is_queued_when_the_grant_goes(split:
 
 
 def shown(split: SplitWorld, body: Any, **spec: Any) -> str:
-    """Have the node in the tenant's cache as it was written, and as somebody changed it."""
+    """Have the node in the tenant's cache as it was written, and as someone changed it."""
     split.above.cluster.revision += 1
     version = str(split.above.revision)
     found = {**body, "metadata": {**body["metadata"], "uid": "n", "resourceVersion": version}}

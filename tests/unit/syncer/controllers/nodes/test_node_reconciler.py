@@ -60,7 +60,7 @@ class Noon(datetime):
         return cls(2026, 1, 1, 12, tzinfo=tz)
 
 
-async def test_a_node_that_is_put_back_each_time_is_parked_and_told(
+async def test_a_node_that_is_put_back_each_time_is_parked_and_reported(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(node_reconciler, "datetime", Noon)

@@ -65,7 +65,7 @@ async def test_a_taint_that_comes_with_the_answer_to_a_write_is_not_written_over
     assert spec["spec"]["taints"] == [taint]
 
 
-async def test_a_pod_for_which_no_node_is_left_is_held_and_told_as_a_scheduler_would():
+async def test_a_pod_for_which_no_node_is_left_is_held_and_reported_as_a_scheduler_would():
     world = engaged(SessionWorld())
     pending(world, nodeSelector={HIDDEN: "7"})
     await work(world)

@@ -41,7 +41,7 @@ async def renewed(split: SplitWorld) -> Any:
     return await Dispatcher({"c2": {TENANT.uid: split.far}}).reconcile(key_of(split))
 
 
-async def test_it_says_when_the_target_answered_and_goes_with_its_node(split: SplitWorld):
+async def test_it_reports_when_the_target_answered_and_goes_with_its_node(split: SplitWorld):
     shown(split)
     split.far.target.answered_at = time.monotonic() - 9  # type: ignore[union-attr]
     assert await renewed(split) == RequeueAfter(RENEW_SECONDS)

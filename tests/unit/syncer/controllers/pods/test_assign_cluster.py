@@ -35,7 +35,7 @@ async def test_a_pod_is_recorded_before_anything_else(split: SplitWorld):
     assert split.link.assignments.get_cluster(split.pod(version=51, record=split.record())) == "c2"
 
 
-async def test_a_record_that_is_refused_seats_nobody(split: SplitWorld):
+async def test_a_record_that_is_refused_assigns_no_pod(split: SplitWorld):
     entry = split.pod(nodeSelector=THERE)
     split.above.refusals["patch"] = errors.Conflict("changed")
     with pytest.raises(NotReadyYet):
@@ -58,7 +58,7 @@ async def test_ten_of_one_moment_do_not_all_see_the_same_room(split: SplitWorld)
     )
 
 
-async def test_a_pod_that_goes_nowhere_is_told_as_a_scheduler_would(split: SplitWorld):
+async def test_a_pod_that_goes_nowhere_is_reported_as_a_scheduler_would(split: SplitWorld):
     split.pod(nodeSelector={wellknown.TARGET: "c9"})
     verdict = await split.place()
     assert isinstance(verdict, RequeueAfter)
@@ -147,7 +147,7 @@ async def test_a_place_whose_record_is_refused_is_given_back(split: SplitWorld):
     assert split.far.super_cluster.capacity.compute_free() == before
 
 
-async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: SplitWorld):
+async def test_a_pod_that_goes_while_it_is_recorded_takes_no_cluster(split: SplitWorld):
     pod = split.pod(nodeSelector=THERE)
     patch = split.above.patch
 
@@ -158,9 +158,9 @@ async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: SplitWo
 
     split.above.patch = slow  # type: ignore[method-assign]
     await split.place()
-    seats = split.link.assignments
-    assert not seats.has_pods_in("c2")
-    assert not {**seats._reservations, **seats._reschedule_states}
+    assignments = split.link.assignments
+    assert not assignments.has_pods_in("c2")
+    assert not {**assignments._reservations, **assignments._reschedule_states}
     assert not split.far.super_cluster.capacity._reserved
     assert not split.far.pods.has_namespace("web")
 
@@ -173,18 +173,18 @@ async def test_what_was_promised_is_given_back_with_the_link(split: SplitWorld):
     assert not split.far.super_cluster.capacity._reserved
 
 
-@pytest.mark.parametrize(("node", "seat"), [("n", HOME), ("target-c2", "c2")])
+@pytest.mark.parametrize(("node", "cluster"), [("n", HOME), ("target-c2", "c2")])
 async def test_a_pod_that_names_its_node_is_recorded_and_made(
-    split: SplitWorld, node: str, seat: str
+    split: SplitWorld, node: str, cluster: str
 ):
     split.ready()
     pod = split.pod(nodeName=node)
-    here = split.session if seat == HOME else split.far
+    here = split.session if cluster == HOME else split.far
     with pytest.raises(NotReadyYet, match="record"):
         assign_cluster.check_may_create(pod, here)
     assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
     assert await split.place() == Done()
-    assert split.record().startswith(f"{seat}/")
+    assert split.record().startswith(f"{cluster}/")
     assign_cluster.check_may_create(
         split.pod(nodeName=node, record=split.record(), version=51), here
     )

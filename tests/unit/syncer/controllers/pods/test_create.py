@@ -1,4 +1,4 @@
-"""What is not carried to other super clusters is refused there, whoever seated the pod."""
+"""What is not carried to other super clusters is refused there, the one that seated the pod."""
 
 from __future__ import annotations
 

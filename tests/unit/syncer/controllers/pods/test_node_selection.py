@@ -1,4 +1,4 @@
-"""A twin that waits for a node is made anew when its tenant says otherwise."""
+"""A twin that waits for a node is created again when its tenant says otherwise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def deleted(world: SessionWorld) -> bool:
     return ("delete", "Pod", "p") in world.below.writes()
 
 
-async def test_a_twin_that_waits_is_made_anew_when_its_tenant_says_otherwise():
+async def test_a_twin_that_waits_is_recreated_when_its_tenant_differs():
     world = engaged(SessionWorld())
     node_with(world)
     pending(world, nodeSelector={"mine": "1"})
@@ -71,7 +71,7 @@ async def test_a_twin_as_it_would_be_made_now_stays_as_it_is():
     ("spec", "status"),
     [({"nodeName": "n"}, {"phase": "Running"}), ({}, {"phase": "Failed"})],
 )
-async def test_a_twin_that_runs_or_has_ended_is_never_made_anew(spec, status):
+async def test_a_twin_that_runs_or_has_ended_is_never_recreated(spec, status):
     world = engaged(SessionWorld())
     node_with(world, spec={"unschedulable": True})
     pending(world)

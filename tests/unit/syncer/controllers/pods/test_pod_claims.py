@@ -53,7 +53,7 @@ async def test_without_a_rule_no_claim_is_looked_up():
         await wait(world, resourceClaimName="mine")
 
 
-async def test_a_missing_claim_is_reported_and_wakes_the_pod():
+async def test_a_missing_claim_is_reported_and_enqueues_the_pod():
     world = build_world(build_rule())
     with pytest.raises(NotReadyYet):
         await wait(world, resourceClaimName="mine")

@@ -28,7 +28,7 @@ def pod_with(world: SessionWorld, **spec: object) -> None:
 MOUNT = [{"name": "x", "secret": {"secretName": "registry"}}]
 
 
-async def test_a_pod_that_names_a_strangers_object_is_not_made():
+async def test_a_pod_that_names_a_foreign_object_is_not_made():
     world = SessionWorld()
     pod_with(world, volumes=MOUNT)
     world.below.has("Secret", "registry", {"metadata": {"uid": "s", "resourceVersion": "1"}})
@@ -40,7 +40,7 @@ async def test_a_pod_that_names_a_strangers_object_is_not_made():
     assert world.told() == [sync_down.NAME_TAKEN]
 
 
-async def test_an_object_that_may_not_go_down_leaves_its_name_to_a_stranger_but_not_the_pod():
+async def test_a_refused_object_leaves_its_name_to_a_foreign_object_but_not_the_pod():
     world = SessionWorld()
     world.tenant_has("Secret", "registry", type="bootstrap.kubernetes.io/token")
     pod_with(world, volumes=MOUNT)
@@ -52,7 +52,7 @@ async def test_an_object_that_may_not_go_down_leaves_its_name_to_a_stranger_but_
     assert not world.below.writes()
 
 
-async def test_a_pod_that_names_what_nobody_has_is_the_kubelets_to_judge():
+async def test_a_pod_that_names_what_no_one_has_is_the_kubelets_to_judge():
     world = SessionWorld()
     pod_with(world, volumes=MOUNT)
     await pod_reconciler.reconcile_pod(
@@ -118,7 +118,7 @@ class RefusingApi:
         return await self.api.patch(resource, name, body, **options)
 
 
-async def test_a_refused_change_of_a_pod_is_told_and_its_status_goes_up_all_the_same():
+async def test_a_refused_change_of_a_pod_is_reported_and_its_status_goes_up_all_the_same():
     world = SessionWorld()
     world.ready()
     spec = {"containers": [{**CONTAINERS[0], "image": "new"}], "nodeName": "n"}
@@ -134,7 +134,7 @@ async def test_a_refused_change_of_a_pod_is_told_and_its_status_goes_up_all_the_
     assert world.told() == [rejection_events.SYNC_FAILED]
 
 
-async def test_a_running_pod_of_no_shape_is_told_once_and_never_stumbled_over():
+async def test_a_running_pod_of_no_shape_is_reported_once_and_never_stumbled_over():
     world = SessionWorld()
     world.ready()
     world.tenant_has("Pod", "p", spec={"containers": [3], "nodeName": "n"}, status={})
@@ -197,7 +197,7 @@ async def test_a_debug_container_is_named_once_what_it_waits_for_is_there():
     assert world.below.bodies[-1]["spec"]["ephemeralContainers"][0]["name"] == "d"
 
 
-async def test_a_bound_pod_whose_twin_was_seen_to_go_is_lost_before_it_said_anything():
+async def test_a_bound_pod_whose_twin_was_seen_to_go_is_lost_before_it_reported_anything():
     world = SessionWorld()
     world.ready()
     spec = {"containers": CONTAINERS, "nodeName": "n"}

@@ -166,12 +166,12 @@ async def test_what_the_cache_shows_of_a_node_counts_once_it_has_caught_up():
     shown(world, first, is_whole=False)
     await present(world)
     assert len(world.above.writes()) == 2, "the other half of it is on its way"
-    shown(world, last, is_whole=False)  # somebody took its status away
+    shown(world, last, is_whole=False)  # someone took its status away
     with pytest.raises(NotReadyYet):
         await present(world)
 
 
-async def test_a_node_that_was_taken_away_is_made_anew():
+async def test_a_node_that_was_taken_away_is_recreated():
     world = await with_node()
     shown(world, world.above.revision, is_whole=True)
     await present(world)
@@ -181,7 +181,7 @@ async def test_a_node_that_was_taken_away_is_made_anew():
     assert len(world.above.writes("Node")) == 4
 
 
-async def test_a_node_that_went_before_the_cache_showed_it_is_made_anew():
+async def test_a_node_that_went_before_the_cache_showed_it_is_recreated():
     world = await with_node()
     shown(world, world.above.revision - 1, is_whole=False)
     world.session.stores["Node"].discard(world.session.stores["Node"].list()[0], live=True)
@@ -189,7 +189,7 @@ async def test_a_node_that_went_before_the_cache_showed_it_is_made_anew():
     assert len(world.above.writes("Node")) == 4
 
 
-async def test_no_node_is_made_that_is_gone_below():
+async def test_no_node_is_made_that_is_gone_in_the_super_cluster():
     world = SessionWorld()
     bound_below(world, "p")
     world.super_cluster.nodes.discard(world.super_cluster.nodes.list()[0], live=True)

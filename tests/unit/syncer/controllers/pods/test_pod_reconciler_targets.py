@@ -1,4 +1,4 @@
-"""What the key of a pod does in each super cluster: one seat at a time."""
+"""What the key of a pod does in each super cluster: one assigned cluster at a time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_stale_twin_goes_by_its_uid(split: SplitWorld):
     assert split.there.writes() == [("delete", "Pod", "p")]
 
 
-async def test_only_the_seat_of_a_pod_lets_it_go(split: SplitWorld):
+async def test_only_the_cluster_of_a_pod_lets_it_go(split: SplitWorld):
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
     split.pod(record="c2/0", metadata=going)
     await pod_flow.reconcile_pod(POD, key_of(split.session), split.session)

@@ -185,7 +185,7 @@ async def test_without_the_service_of_the_api_nothing_is_written(world):
     assert outdated(world) is None
 
 
-async def test_one_that_waits_is_woken_when_nothing_is_left_to_write(world):
+async def test_one_that_waits_is_enqueued_when_nothing_is_left_to_write(world):
     await work(world)
     shown(world)
     pod = world.key("Pod", "web", "p")
@@ -207,7 +207,7 @@ async def test_a_pod_is_not_made_before_its_variables(world):
     assert sources == [{"configMapRef": {"name": names.SERVICE_VARIABLES}}]
 
 
-async def test_too_many_services_are_told_with_their_size_and_the_limit(world, monkeypatch):
+async def test_too_many_services_are_reported_with_their_size_and_the_limit(world, monkeypatch):
     monkeypatch.setattr(service_variables, "MAX_VARIABLE_BYTES", 300)
     assert await work(world) == Done()
     await reconcile(world, "Pod", "p")
@@ -222,7 +222,7 @@ async def test_too_many_services_are_told_with_their_size_and_the_limit(world, m
         await reconcile(world, "Pod", "q")
 
 
-async def test_an_immutable_one_is_made_anew(world):
+async def test_an_immutable_one_is_recreated(world):
     await work(world)
     shown(world, immutable=True)
     assert await work(world) == Done()
@@ -238,7 +238,7 @@ def waiting(world: SessionWorld, count: int = 2) -> None:
         world.session.add_waiter(key_of(world), world.key("Pod", "web", f"w{number:02}"))
 
 
-async def test_a_refusal_is_told_to_who_waits(world):
+async def test_a_refusal_is_reported_to_who_waits(world):
     waiting(world, 30)
     refusal = errors.Forbidden("exceeded quota: q")
     world.below.refusals["create ConfigMap"] = refusal
@@ -249,7 +249,7 @@ async def test_a_refusal_is_told_to_who_waits(world):
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
-async def test_a_strangers_is_told_and_not_touched(world, is_cached):
+async def test_a_foreign_is_reported_and_not_touched(world, is_cached):
     waiting(world)
     name = names.SERVICE_VARIABLES
     foreign = {"metadata": {"name": name, "annotations": {"tenancy.x-k8s.io/vcuid": "x"}}}

@@ -1,4 +1,4 @@
-"""Another try for a pod: one seat is closed for certain before the next one opens."""
+"""Another try for a pod: one assignment is closed for certain before the next one begins."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def split(split: SplitWorld) -> SplitWorld:
 
 
 def refused(split: SplitWorld, since: str = LONG_AGO, **spec: Any) -> Entry:
-    """Seat a pod at c2, where its scheduler finds no node for its twin."""
+    """Assign a pod to c2, where its scheduler finds no node for its twin."""
     pod = split.pod(record="c2/0")
     twin = split.twin(split.far, **spec).decode()
     condition = {
@@ -87,7 +87,7 @@ async def test_a_pod_moves_on_once_the_old_twin_is_proved_gone(split: SplitWorld
 
 @pytest.mark.parametrize("is_granted", [True, False])
 @pytest.mark.parametrize("is_refused", [True, False])
-async def test_a_pod_that_is_bound_stays_whatever_becomes_of_its_seat(
+async def test_a_pod_that_is_bound_stays_whatever_becomes_of_its_cluster(
     split: SplitWorld, is_refused: bool, is_granted: bool
 ):
     """Its twin says that no node is found for it, as one does that was evicted and lies so."""
@@ -120,8 +120,8 @@ async def test_while_many_are_missing_there_nothing_is_read(split: SplitWorld):
     assert len(split.there.asked) == before
 
 
-async def test_the_seat_stays_closed_while_the_new_record_is_on_its_way(split: SplitWorld):
-    """The old record is still in the cache, and would open the old seat once more."""
+async def test_the_cluster_stays_closed_while_the_new_record_is_on_its_way(split: SplitWorld):
+    """The old record is still in the cache, and would restore the old assignment."""
     pod = refused(split)
     await split.place()
     gone(split)
@@ -151,7 +151,7 @@ async def test_a_twin_that_is_bound_in_the_moment_stays(split: SplitWorld):
     assert split.far.pods.has("web", "p"), "what it needs stays, too"
 
 
-async def test_what_is_there_after_all_keeps_the_seat_closed(split: SplitWorld):
+async def test_what_is_there_after_all_keeps_the_cluster_closed(split: SplitWorld):
     refused(split)
     await split.place()
     twin = split.far.get_super_store("Pod").list()[0].decode()
@@ -162,7 +162,7 @@ async def test_what_is_there_after_all_keeps_the_seat_closed(split: SplitWorld):
     assert split.above.writes() == []
 
 
-async def test_a_create_without_an_answer_keeps_its_seat_for_a_minute(
+async def test_a_create_without_an_answer_keeps_its_cluster_for_a_minute(
     split: SplitWorld, monkeypatch: Any
 ):
     pod = refused(split)
@@ -237,7 +237,7 @@ async def test_a_target_that_is_away_keeps_what_it_may_have(split: SplitWorld):
     assert split.above.writes() == []
 
 
-async def test_a_seat_that_is_granted_no_more_is_left_by_who_waits(split: SplitWorld):
+async def test_a_cluster_that_is_granted_no_more_is_left_by_who_waits(split: SplitWorld):
     split.pod(record="c2/0")
     split.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
     split.link.grants.update_known({"c2"}, {"c2"})
@@ -264,7 +264,9 @@ def test_what_is_remembered_of_a_pod_goes_with_it(split: SplitWorld):
     assert wellknown.ASSIGNED_CLUSTER in pod.annotations
 
 
-async def test_a_pod_that_goes_while_its_old_seat_is_proved_empty_is_forgotten(split: SplitWorld):
+async def test_a_pod_that_goes_while_its_old_cluster_is_proved_empty_is_forgotten(
+    split: SplitWorld,
+):
     pod = refused(split)
     await split.place()
     gone(split)
@@ -278,5 +280,9 @@ async def test_a_pod_that_goes_while_its_old_seat_is_proved_empty_is_forgotten(s
     assert await split.place() == Done()
     assert split.above.writes() == []
     reschedule.record_failed_create(errors.Timeout("no answer"), pod, split.far)
-    seats = split.link.assignments
-    assert not {**seats._reschedule_states, **seats._assigned, **seats._leaving_pods}
+    assignments = split.link.assignments
+    assert not {
+        **assignments._reschedule_states,
+        **assignments._assigned,
+        **assignments._leaving_pods,
+    }

@@ -30,7 +30,7 @@ def service(world: SessionWorld, name: str = "web", **selector: str) -> None:
     world.tenant_has("Service", name, spec={"selector": selector} if selector else {})
 
 
-async def test_it_is_told_with_the_first_that_is_elsewhere_and_not_again(split: SplitWorld):
+async def test_it_is_reported_with_the_first_that_is_elsewhere_and_not_again(split: SplitWorld):
     service(split, app="web")
     service(split, "other", app="other")
     service(split, "headless")
@@ -79,7 +79,7 @@ async def test_where_nothing_is_elsewhere_no_service_is_looked_at(split: SplitWo
     await split_services.report_split_services(found, split.session)
 
 
-async def test_what_could_not_be_told_is_told_with_the_next_pod(split: SplitWorld):
+async def test_what_could_not_be_reported_is_reported_with_the_next_pod(split: SplitWorld):
     service(split, app="web")
     pod(split, "a", "n")
     split.above.refusals["create Event"] = errors.Unavailable("silent")
@@ -104,7 +104,7 @@ async def test_a_service_that_is_gone_is_remembered_no_more(split: SplitWorld, i
     assert (known._split, known._services) == ({"kept-uid"}, {})
 
 
-async def test_pods_without_a_seat_or_of_another_service_do_not_count(split: SplitWorld):
+async def test_pods_without_a_cluster_or_of_another_service_do_not_count(split: SplitWorld):
     service(split, app="web")
     pod(split, "o", "target-c2", app="other")
     split.pod("waits", metadata={"labels": {"app": "web"}})
@@ -112,7 +112,7 @@ async def test_pods_without_a_seat_or_of_another_service_do_not_count(split: Spl
     assert split.told() == []
 
 
-async def test_without_targets_nobody_looks():
+async def test_without_targets_no_one_looks():
     world = SessionWorld()
     service(world, app="web")
     entry = world.tenant_has("Pod", "a", metadata={"labels": {"app": "web"}}, spec={})

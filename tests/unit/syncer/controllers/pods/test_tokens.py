@@ -52,7 +52,9 @@ async def test_a_short_lived_token_is_renewed_at_half_its_life_and_not_at_its_ec
 
 
 @pytest.mark.parametrize("data", [{}, {"token": "bm9uZQ=="}, {"token": "dA==", "more": "dA=="}])
-async def test_a_token_that_was_changed_below_is_asked_for_anew(data: dict[str, str]):
+async def test_a_token_that_was_changed_in_the_super_cluster_is_asked_for_again(
+    data: dict[str, str],
+):
     world, key, _ = short_lived_token()
     await tokens.reconcile_token(key, world.session)
     body = world.below.bodies[-1]
@@ -68,7 +70,7 @@ async def test_a_token_that_was_changed_below_is_asked_for_anew(data: dict[str, 
     assert world.below.bodies[-1]["data"] == {"token": "dA=="}
 
 
-async def test_a_token_that_was_made_immutable_below_is_made_anew_when_it_is_due():
+async def test_a_token_made_immutable_in_the_super_cluster_is_recreated_when_it_is_due():
     world, key, ends = short_lived_token()
     session = world.session
     await tokens.reconcile_token(key, session)

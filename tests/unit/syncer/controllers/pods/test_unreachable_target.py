@@ -42,7 +42,7 @@ def seated(split: SplitWorld, **metadata: Any) -> None:
 
 
 async def test_its_pods_are_not_ready_after_a_while(split: SplitWorld):
-    """V-02: nothing else is said of them, and nobody is asked."""
+    """V-02: nothing else is said of them, and no one is asked."""
     seated(split)
     found = await engine(split).reconcile(key_of(split.far))
     assert found == RequeueAfter(UNREACHABLE_SECONDS)
@@ -59,7 +59,7 @@ async def test_its_pods_are_not_ready_after_a_while(split: SplitWorld):
     assert split.there.asked == [], "nobody is asked"
 
 
-async def test_one_that_is_being_deleted_stays_and_is_told_why(split: SplitWorld):
+async def test_one_that_is_being_deleted_stays_and_is_reported_with_the_reason(split: SplitWorld):
     split.silent = UNREACHABLE_SECONDS  # type: ignore[attr-defined]
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
     seated(split, **going)

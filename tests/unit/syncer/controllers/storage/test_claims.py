@@ -34,14 +34,14 @@ def queued(world: SessionWorld) -> set[tuple[str, str, str]]:
 
 
 def asked(world: SessionWorld, **spec: Any) -> Any:
-    """Have a claim above that is not below yet; returns its key."""
+    """Have a claim above that is not below yet. Returns its key."""
     world.ready()
     wish = {"resources": {"requests": {"storage": "1Gi"}}, **spec}
     world.tenant_has(CLAIM, "c", spec=wish, status={"phase": "Pending"})
     return world.key(CLAIM, "web", "c")
 
 
-async def test_a_refused_claim_is_told_once_and_woken_by_its_class():
+async def test_a_refused_claim_is_reported_once_and_enqueued_by_its_class():
     world = SessionWorld()
     key = asked(world, storageClassName="gold")
     for _ in range(3):
@@ -120,7 +120,7 @@ async def test_a_claim_is_filled_from_a_proved_twin_only(twin_of):
     assert world.below.writes() == [("create", CLAIM, "c")]
 
 
-async def test_a_pod_that_names_a_class_is_woken_by_it():
+async def test_a_pod_that_names_a_class_is_enqueued_by_it():
     world = SessionWorld()
     world.ready()
     containers = [{"name": "main", "image": "i"}]
@@ -141,7 +141,7 @@ def made_for(pod: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "owners",
     [
-        None,  # somebody's own claim
+        None,  # someone's own claim
         [{"kind": "Pod", "uid": "a-uid", "controller": True}],  # pod a-b with volume c
         [{"kind": "Pod", "uid": "p-uid"}],
         ["p-uid"],
@@ -180,7 +180,7 @@ async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volume
         {"name": "v", "ephemeral": {"volumeClaimTemplate": {}}},
     ],
 )
-async def test_a_pod_does_not_mount_a_strangers_claim_nor_wait_for_its_own(volume):
+async def test_a_pod_does_not_mount_a_foreign_claim_nor_wait_for_its_own(volume):
     world = SessionWorld()
     world.ready()
     name = "p-v" if "ephemeral" in volume else "stranger"

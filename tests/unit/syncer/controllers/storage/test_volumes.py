@@ -1,4 +1,4 @@
-"""What keys of claims, volumes and classes do when a cache is behind or a stranger was first."""
+"""Keys of claims, volumes and classes with an old cache, or with a foreign object of the name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def queued(world: SessionWorld) -> set[tuple[str, str, str]]:
     return found
 
 
-async def test_a_shown_volume_that_is_put_back_still_tells_its_phase():
+async def test_a_shown_volume_that_is_put_back_still_reports_its_phase():
     world = SessionWorld()
     claim = world.super_has(CLAIM, "c", spec={"volumeName": "pv"})
     place = {"namespace": claim.namespace, "name": "c", "uid": claim.uid}
@@ -77,7 +77,7 @@ async def test_a_shown_volume_that_is_put_back_still_tells_its_phase():
 
 
 def own_volume(world: SessionWorld, **fields: Any) -> Any:
-    """Have a volume above that the tenant wrote, named by a claim; returns its key."""
+    """Have a volume above that the tenant wrote, named by a claim. Returns its key."""
     world.ready()
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **NFS}
@@ -95,7 +95,7 @@ async def test_a_volume_goes_down_under_a_name_of_its_own():
     assert reference["namespace"] == world.session.view.get_super_namespace("web")
 
 
-async def test_a_twin_of_a_volume_that_is_put_back_is_parked_and_told():
+async def test_a_twin_of_a_volume_that_is_put_back_is_parked_and_reported():
     world = offering()
     key = own_volume(world)
     keyed = names.build_volume_name(TENANT.uid, "mine")
@@ -114,7 +114,7 @@ async def test_a_twin_of_a_volume_that_is_put_back_is_parked_and_told():
     assert "spec.persistentVolumeReclaimPolicy" in world.above.bodies[-1]["message"]
 
 
-async def test_a_volume_of_somebody_else_under_that_name_is_not_touched():
+async def test_a_volume_of_another_owner_under_that_name_is_not_touched():
     world = offering()
     key = own_volume(world)
     below(world, VOLUME, names.build_volume_name(TENANT.uid, "mine"), spec={})
@@ -123,7 +123,7 @@ async def test_a_volume_of_somebody_else_under_that_name_is_not_touched():
     assert world.told() == [sync_down.NAME_TAKEN]
 
 
-async def test_a_refusal_is_told_with_the_tenants_name_of_a_volume():
+async def test_a_refusal_is_reported_with_the_tenants_name_of_a_volume():
     world = offering()
     key = own_volume(world)
     keyed = names.build_volume_name(TENANT.uid, "mine")
@@ -208,7 +208,7 @@ async def test_the_phase_of_a_volume_that_is_put_back_each_time_is_parked():
     assert world.told() == [SYNC_PARKED]
 
 
-async def test_what_went_down_as_a_volume_counts_for_the_brake():
+async def test_what_went_down_as_a_volume_counts_for_the_guard():
     world = offering()
     own_volume(world)
     marked = ownership.build_owner_annotations(TENANT, "", "mine-uid")
@@ -220,7 +220,7 @@ async def test_what_went_down_as_a_volume_counts_for_the_brake():
     assert 77 in world.link._iterate_stamps()
 
 
-def test_a_super_volume_wakes_the_tenant_of_its_claim():
+def test_a_super_volume_enqueues_the_tenant_of_its_claim():
     world = SessionWorld()
     world.ready()
     HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
@@ -232,7 +232,7 @@ def test_a_super_volume_wakes_the_tenant_of_its_claim():
     assert queued(world) == {(VOLUME, "", "pvc-1"), (CLAIM, "web", "c")}
 
 
-def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
+def test_a_claim_enqueues_the_volume_that_it_names_and_names_no_longer():
     world = SessionWorld()
     TenantEvents(world.session).subscribe()
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
@@ -241,7 +241,7 @@ def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
     assert queued(world) == {(CLAIM, "web", "d")}
 
 
-def test_a_tenants_volume_wakes_the_claim_that_it_names():
+def test_a_tenants_volume_enqueues_the_claim_that_it_names():
     world = SessionWorld()
     TenantEvents(world.session).subscribe()
     reference = {"claimRef": {"namespace": "web", "name": "c"}}

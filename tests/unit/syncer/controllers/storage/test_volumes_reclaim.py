@@ -62,7 +62,7 @@ class Scene:
         put(self.world.session.stores[VOLUME], {**body, "metadata": metadata, "spec": spec})
 
     async def sync(self) -> dict[str, Any]:
-        """Reconcile until nothing is written; returns the tenant's volume."""
+        """Reconcile until nothing is written. Returns the tenant's volume."""
         for _ in range(4):
             await volumes.reconcile_volume(self.key, self.world.session)
             self.see()
@@ -124,7 +124,7 @@ async def test_a_policy_that_does_not_list_the_value_reverts_it_with_its_name(al
     assert scene.world.below.writes() == []
 
 
-async def test_a_change_in_the_super_cluster_wins_and_a_loss_of_retain_is_told():
+async def test_a_change_in_the_super_cluster_wins_and_a_loss_of_retain_is_reported():
     scene = Scene()
     scene.super_says("Delete")
     await scene.sync()
@@ -166,7 +166,7 @@ async def test_two_edits_at_once_end_with_the_last():
     assert scene.world.told() == []
 
 
-async def test_what_the_super_cluster_refuses_is_told_and_put_back():
+async def test_what_the_super_cluster_refuses_is_reported_and_put_back():
     scene = Scene()
     await scene.sync()
     scene.world.below.refusals["patch"] = errors.Forbidden("PATCH: no (403)", server_message="no")

@@ -42,7 +42,7 @@ def below(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def differs(live: dict[str, Any], tenant_x: dict[str, Any]) -> bool:
-    """Tell whether a twin is to be changed."""
+    """Return whether a twin is to be changed."""
     wanted = config_maps_secrets.build_config_map(tenant_x, network_view())
     return config_maps_secrets.build_replacement(live, wanted, "ConfigMap") is not None
 
@@ -102,7 +102,7 @@ def test_two_differ_by_their_outlines_when_they_do(
 
 
 @given(before=BODIES, after=BODIES, reduces_live=st.booleans(), reduces_own=st.booleans())
-def test_what_is_fixed_is_made_anew_for_other_values_only(
+def test_what_is_fixed_is_recreated_for_other_values_only(
     before: dict[str, Any], after: dict[str, Any], reduces_live: bool, reduces_own: bool
 ):
     """One of the two may be an outline: the marks below make a twin larger than its original."""

@@ -147,11 +147,11 @@ def test_no_policy_reaches_another_tenant_the_super_cluster_or_metadata(
     hosts = [*METADATA, *known]
     for pod in one.pods:
         for port in PORTS:
-            for stranger in (*two.pods, *others):
-                assert not policy_matrix.allowed(rules, pod, stranger, port), (pod, stranger)
+            for foreign_pod in (*two.pods, *others):
+                assert not policy_matrix.allowed(rules, pod, foreign_pod, port), (pod, foreign_pod)
             # Without known ranges, the policies of the root namespace alone hold its pods back.
-            for stranger in (*two.pods, *(others if ranges is RANGES else ())):
-                assert not policy_matrix.allowed(rules, stranger, pod, port), (stranger, pod)
+            for foreign_pod in (*two.pods, *(others if ranges is RANGES else ())):
+                assert not policy_matrix.allowed(rules, foreign_pod, pod, port), (foreign_pod, pod)
             for host in (*hosts, CONTROLLER, of_the_root("etcd", TENANT, "10.244.3.4")):
                 assert not policy_matrix.allowed(rules, pod, host, port), (pod, host)
 
@@ -228,9 +228,9 @@ def test_a_change_of_labels_or_policies_is_never_wider_than_both(
     for twins in (old.twins, new.twins, [], [*old.twins, *new.twins]):
         rules = [*twins, *new.defaults, *other.policies]
         for pod in (*old.pods, *new.pods):
-            for stranger in other.pods:
-                assert not policy_matrix.allowed(rules, pod, stranger, NetworkPort(80))
-                assert not policy_matrix.allowed(rules, stranger, pod, NetworkPort(80))
+            for foreign_pod in other.pods:
+                assert not policy_matrix.allowed(rules, pod, foreign_pod, NetworkPort(80))
+                assert not policy_matrix.allowed(rules, foreign_pod, pod, NetworkPort(80))
 
 
 def test_ingress_controllers_reach_pods_and_pods_do_not_reach_them():

@@ -77,7 +77,7 @@ def test_nodes_are_named_only_when_the_tenant_has_them_and_objects_never():
         "fd20:ce::254",
         "64:ff9b:1::1",
         "64:ff9b::a9fe:a9fe",
-        "0.0.0.0",  # noqa: S104 - an address, nobody binds to it
+        "0.0.0.0",  # noqa: S104 - an address, no one binds to it
         "224.0.0.1",
         "192.0.2.7",
         "10.96.0.1",

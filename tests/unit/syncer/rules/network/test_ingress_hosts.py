@@ -1,4 +1,4 @@
-"""Hosts of Ingresses: nobody takes what is somebody else's, or everybody's."""
+"""Hosts of Ingresses: no one takes what is another owner's, or everyone's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def seen(**network: Any) -> TenantView:
 def below(
     view: TenantView, *hosts: str, of: Tenant | None = OTHER, name: str = "x", since: str = "05"
 ) -> None:
-    """Have an Ingress below with some hosts, of a tenant or of nobody."""
+    """Have an Ingress below with some hosts, of a tenant or of no one."""
     space = f"{of.root}-web" if of is not None else "shop"
     metadata = {
         "name": name,
@@ -176,7 +176,7 @@ def test_the_super_cluster_has_its_hosts_whoever_came_first():
     assert refused(view, "shop.example") == "host-taken"
 
 
-def test_what_is_for_nobody_in_particular_is_refused_unless_the_policy_says_so():
+def test_what_is_for_no_one_in_particular_is_refused_unless_the_policy_specifies_so():
     for view in (seen(), network_view()):
         assert refused(view, "own.example", "") == "ingress-host"
         assert refused(view, "own.example", defaultBackend=BACKEND) == "ingress-host"
@@ -244,7 +244,7 @@ def test_hosts_that_no_api_would_take(hosts, rule):
         ("*.com", []),
     ],
 )
-def test_a_host_that_comes_or_goes_below_wakes_who_wants_it(changed, woken):
+def test_a_host_that_comes_or_goes_below_enqueues_who_wants_it(changed, woken):
     world = SessionWorld()
     for name, host in (("exact", "shop.example"), ("wide", "*.wide.example")):
         world.tenant_has("Ingress", name, spec={"rules": [{"host": host}]})
@@ -268,7 +268,7 @@ def test_a_host_that_comes_or_goes_below_wakes_who_wants_it(changed, woken):
         assert sorted(found) == (woken if old is not new else [])
 
 
-def test_the_caches_of_the_super_cluster_tell_of_hosts():
+def test_the_caches_of_the_super_cluster_report_hosts():
     world = SessionWorld()
     HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("Ingress", "i", spec={"rules": [{"host": "shop.example"}]})

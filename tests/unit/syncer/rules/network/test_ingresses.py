@@ -24,7 +24,7 @@ def ingress(**spec: Any) -> dict[str, Any]:
 OPEN = policy(network={"catchAllIngresses": "Allow"})
 
 
-def test_names_stay_and_a_default_class_below_is_left_alone():
+def test_names_stay_and_a_default_class_in_the_super_cluster_is_left_alone():
     own = ingress(tls=[{"hosts": ["a.example"], "secretName": "cert"}], defaultBackend=BACKEND)
     twin = ingresses.build_ingress(own, network_view(policy=OPEN))
     assert twin["spec"] == own["spec"]
@@ -38,7 +38,7 @@ def test_names_stay_and_a_default_class_below_is_left_alone():
     assert put["spec"]["ingressClassName"] == "other"
 
 
-def test_a_resource_backend_added_below_is_drift():
+def test_a_resource_backend_added_in_the_super_cluster_is_drift():
     twin = ingresses.build_ingress(ingress(defaultBackend=BACKEND), network_view(policy=OPEN))
     foreign = {"resource": {"kind": "Bucket", "name": "b"}}
     assert ingresses.build_change(
@@ -61,7 +61,7 @@ def test_classes_by_list_and_never_the_unknown_default():
         assert refused.value.problems[0].rule == "ingress-class"
 
 
-def test_a_class_that_is_not_there_freezes_what_is_below_and_takes_nothing_away():
+def test_a_missing_class_freezes_the_copy_and_removes_nothing():
     with pytest.raises(RejectedError) as rejected:
         ingresses.build_ingress(ingress(ingressClassName="gone"), network_view())
     assert rejected.value.problems[0].rule == "ingress-class"
@@ -93,7 +93,7 @@ def test_an_unknown_annotation_holds_it():
             ingresses.build_ingress(own, network_view())
 
 
-def test_a_cluster_without_ingresses_is_told():
+def test_a_cluster_without_ingresses_is_reported():
     with pytest.raises(ForbiddenObjectError):
         ingresses.build_ingress(
             ingress(), network_view(policy=policy(sync={"ingresses": "Refuse"}))

@@ -213,13 +213,13 @@ def test_selectors_of_pods_name_translated_keys_and_those_of_namespaces_the_tena
     assert made["namespaceSelector"]["matchExpressions"][0]["values"] == ["default-abc123-vc-a"]
 
 
-def test_a_cluster_without_policies_is_told():
+def test_a_cluster_without_policies_is_reported():
     refused = policy(sync={"networkPolicies": "Refuse"})
     with pytest.raises(ForbiddenObjectError):
         twin_of(network_view(policy=refused))
 
 
-def test_an_added_peer_below_is_drift_and_a_default_is_not():
+def test_an_added_peer_in_the_super_cluster_is_drift_and_a_default_is_not():
     body = object_of("NetworkPolicy", spec={"podSelector": {}, "ingress": []})
     twin = network_policies.build_network_policy(body, network_view())
     wide = as_live(twin, spec={**twin["spec"], "ingress": [{}]})

@@ -124,7 +124,7 @@ PolicyWorld = dict[str, tuple[dict[str, str], list[dict[str, str]]]]
 
 
 def above(world: PolicyWorld) -> list[NetworkPod]:
-    """Return the pods as the tenant sees them; each has a label that does not go down."""
+    """Return the pods as the tenant sees them. Each has a label that does not go down."""
     found = []
     for namespace, (labels, pods) in world.items():
         for pod in pods:
@@ -214,17 +214,19 @@ def test_only_denials_across_tenants(world: PolicyWorld, found: list[dict[str, A
     """The second tenant has the same namespaces and pods, labels and all."""
     twins = translated(found, seen(world))
     pods = [below(pod, TENANT) for pod in above(world)]
-    strangers = [below(pod, OTHER, f"10.244.1.{index}") for index, pod in enumerate(above(world))]
-    strangers += [
+    foreign_pods = [
+        below(pod, OTHER, f"10.244.1.{index}") for index, pod in enumerate(above(world))
+    ]
+    foreign_pods += [
         of_the_root(component, OTHER, "10.244.2.2") for component in ("apiserver", "coredns")
     ]
     for pod in pods:
         for direction in ("Ingress", "Egress"):
             is_isolated = any(policy_matrix.is_selected(t, pod, direction) for t in twins)
             event(f"{direction} isolated: {is_isolated}")
-            for stranger in strangers:
+            for foreign_pod in foreign_pods:
                 for port in PORTS:
-                    passes = policy_matrix.may(twins, pod, stranger, port, direction)
+                    passes = policy_matrix.may(twins, pod, foreign_pod, port, direction)
                     assert passes == (not is_isolated)
 
 
@@ -255,7 +257,7 @@ def test_a_twin_differs_from_itself_in_nothing(world: PolicyWorld, found: list[d
 def test_without_any_known_range_the_marks_still_hold(
     world: PolicyWorld, found: list[dict[str, Any]]
 ):
-    """Where no range is known, addresses are what they are, but selectors reach no stranger."""
+    """Where no range is known, addresses are what they are, but selectors reach no foreign pod."""
     blocks = [
         peer
         for each in found
@@ -269,8 +271,8 @@ def test_without_any_known_range_the_marks_still_hold(
     pods = [below(pod, TENANT) for pod in above(world)]
     for pod in pods:
         if any(policy_matrix.is_selected(t, pod, "Ingress") for t in twins):
-            stranger = below(above(world)[0], OTHER, "10.244.1.1")
-            assert not policy_matrix.may(twins, pod, stranger, NetworkPort(80), "Ingress")
+            foreign_pod = below(above(world)[0], OTHER, "10.244.1.1")
+            assert not policy_matrix.may(twins, pod, foreign_pod, NetworkPort(80), "Ingress")
 
 
 def test_everybody_is_everybody_of_the_tenant_of_the_world_and_of_the_super_cluster_itself():

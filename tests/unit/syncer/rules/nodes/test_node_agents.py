@@ -105,8 +105,8 @@ def test_the_last_word_counts_in_whatever_order_a_list_has_them(known, order):
     assert known.agents.get_for_node("n1") == NodeAgent("10.2.0.5", wellknown.UPSTREAM_CONFIGURED)
 
 
-def test_what_no_event_says_any_more_holds_no_more(known):
-    """API servers forget them after an hour; what still holds is told again before."""
+def test_what_no_event_reports_any_more_holds_no_more(known):
+    """API servers forget them after an hour. What still holds is told again before."""
     known.pods.put(pod(), live=True)
     word = told(wellknown.UPSTREAM_API_SERVER, 9)
     known.events.put(word, live=True)
@@ -124,7 +124,7 @@ def test_what_no_event_says_any_more_holds_no_more(known):
     ],
     ids=["of another pod", "of something else", "of nothing"],
 )
-def test_what_is_not_this_agents_word_says_nothing_of_it(known, event):
+def test_what_is_not_this_agents_word_reports_nothing_of_it(known, event):
     known.pods.put(pod(), live=True)
     known.events.put(event, live=True)
     assert known.agents.get_for_node("n1") == NodeAgent("10.2.0.5", wellknown.UPSTREAM_KUBELET)

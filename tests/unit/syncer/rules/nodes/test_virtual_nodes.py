@@ -98,7 +98,7 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
 
 
 def test_a_node_without_its_agent_is_as_ready_as_before():
-    """REL-93: what is synced does not need agents; calls alone have nowhere to go."""
+    """REL-93: what is synced does not need agents. Calls alone have nowhere to go."""
     with_agent, without = (status_of(super_node(), each) for each in (NodeAgent("10.2.0.5"), None))
     agent = {"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"}
     assert without == {
@@ -140,7 +140,7 @@ def test_the_time_of_the_condition_is_when_it_became_so():
 
 
 def test_a_super_nodes_condition_of_our_kind_is_not_shown_twice():
-    """A tenant's cluster may be a super cluster; an API server refuses two of one type."""
+    """A tenant's cluster may be a super cluster. An API server refuses two of one type."""
     below = super_node()
     ours = {"type": wellknown.KUBELET_DIRECT, "status": "True"}
     odd = {**below, "status": {**below["status"]}}
@@ -192,7 +192,7 @@ OWN_TAINT = {"key": "own", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00
 
 
 def tainted(*taints: dict[str, Any], recorded: str | None = "k:NoExecute") -> dict[str, Any]:
-    """Return the virtual node with these taints; `recorded` are those that we have put there."""
+    """Return the virtual node with these taints. `recorded` are those that we have put there."""
     virtual = copy.deepcopy(virtual_nodes.build_node(super_node()))
     virtual["spec"]["taints"] = list(taints)
     virtual["metadata"]["annotations"].pop(wellknown.TAINTS)
@@ -216,7 +216,7 @@ def test_a_tenants_taint_stays_beside_ours_in_whatever_order():
     assert virtual_nodes.is_node_current(virtual, wanted)
 
 
-def test_a_taint_that_went_below_goes_and_the_tenants_stays():
+def test_a_taint_that_went_in_the_super_cluster_goes_and_the_tenants_stays():
     virtual = tainted(OWN_TAINT, OURS)
     wanted = virtual_nodes.build_node(below(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OWN_TAINT]
@@ -276,5 +276,5 @@ def test_what_counts_as_the_tenants_own():
 
 
 @pytest.mark.parametrize("effect", [["NoSchedule"], {"a": 1}, None, 7])
-def test_a_taint_of_any_shape_harms_nobody(effect):
+def test_a_taint_of_any_shape_harms_no_client(effect):
     assert added(tainted(OURS, {"key": "own", "effect": effect})) is None

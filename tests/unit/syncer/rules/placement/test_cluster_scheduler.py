@@ -119,7 +119,7 @@ def test_each_operator(operator: str, values: list[str], holds: bool):
     assert (choose_cluster(ask, [home(room(cores="5"))]) == Assignment("home")) is holds
 
 
-def test_what_no_node_anywhere_has_is_not_foreseen_and_excludes_nobody():
+def test_what_no_node_anywhere_has_is_not_foreseen_and_excludes_no_one():
     """A4-14: an autoscaler may bring such a node: the cluster's own scheduler finds out."""
     ask = asked(nodeSelector={"gpu": "yes"})
     assert choose_cluster(ask, [home(peers=1), far()]) == Assignment("c2")
@@ -233,7 +233,7 @@ def test_a_runtime_class_is_of_the_home_cluster():
     )
 
 
-def test_who_refuses_says_why_and_nobody_at_all_is_said_too():
+def test_who_refuses_reports_why_and_no_one_at_all_is_reported_too():
     assert "c2 is away" in said(choose_cluster(asked(), [far(refusal="is away")]))
     assert "none is granted" in said(choose_cluster(asked(), []))
     assert "home did not run the pod in time" in said(choose_cluster(asked(), [home()], {"home"}))

@@ -75,7 +75,7 @@ def test_its_labels_are_ours_the_super_clusters_and_where_it_is():
     assert ZONE not in target_node.build_labels("c2", {}, {})
 
 
-def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
+def test_the_node_reports_whose_it_is_and_has_the_taints_that_were_declared():
     made = target_node.build_node("c2", "r1", LABELS, [ECI])
     assert made["metadata"]["name"] == NAME
     assert made["metadata"]["annotations"] == {
@@ -164,7 +164,7 @@ def test_its_status_is_what_its_ready_nodes_have_together():
     assert set(status_of()["capacity"].values()) == {"0"}
 
 
-def test_what_others_say_that_there_is_is_left_alone():
+def test_what_others_report_that_there_is_is_left_alone():
     """A tenant may offer more by the node, as it may by one of its own."""
     status = status_of(real("a", memory="8G"))
     assert (status["capacity"]["cpu"], status["capacity"]["memory"]) == ("4", "8G")
@@ -184,7 +184,7 @@ def test_a_condition_keeps_its_time_until_it_is_another():
         assert ready["lastTransitionTime"] == time
 
 
-def test_what_a_target_says_of_its_nodes_may_be_anything():
+def test_what_a_target_reports_of_its_nodes_may_be_anything():
     odd = real("odd")
     odd["status"] |= {"capacity": 7, "allocatable": [1]}
     huge = [real(str(number), memory="1E") for number in range(10)]

@@ -285,7 +285,7 @@ def test_the_quality_of_service_stays(resources, copied):
         {"volumes": [{"name": "vc-hosts", "emptyDir": {}}]},
     ],
 )
-def test_a_pod_with_the_name_is_told_and_runs_without(spec):
+def test_a_pod_with_the_name_is_reported_and_runs_without(spec):
     made = built(**OF_A_SET, **spec)
     (notice,) = made.adjustments
     assert (notice.rule, notice.path) == ("hosts-file", "spec")

@@ -219,13 +219,13 @@ def test_a_container_that_comes_into_a_running_pods_template_is_not_served():
     tenant_pod, twin = sides()
     tenant_pod["spec"]["containers"] += [{"name": "sidecar", "image": "i"}]
     assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
-    del twin["metadata"]["annotations"][wellknown.CONTAINERS]  # somebody below took it away
+    del twin["metadata"]["annotations"][wellknown.CONTAINERS]  # someone below took it away
     patch = pod_facts.build_running_patch(pod(), twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
-def test_statuses_of_containers_that_are_not_the_tenants_stay_below():
+def test_statuses_of_containers_that_are_not_the_tenants_stay_in_the_super_cluster():
     tenant_pod, twin = sides([DEBUGGER], [DEBUGGER], served="main")
     twin["status"] = {
         "containerStatuses": [{"name": "main"}, {"name": "sidecar"}, {"name": "debugger"}],
@@ -239,7 +239,7 @@ def test_statuses_of_containers_that_are_not_the_tenants_stay_below():
     assert found["ephemeralContainerStatuses"] == [{"name": "debugger"}]
 
 
-def test_an_eviction_in_the_tenant_is_not_forgotten_and_one_below_wins():
+def test_an_eviction_in_the_tenant_is_not_forgotten_and_one_in_the_super_cluster_wins():
     tenant_pod, twin = sides([])
     own = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     tenant_pod["status"]["conditions"] = [own, {"type": "Ready", "status": "False"}]

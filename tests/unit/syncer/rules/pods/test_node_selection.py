@@ -122,7 +122,7 @@ def _pods(draw: st.DrawFn) -> dict[str, Any]:
 
 
 class ShownNode:
-    """A node as both sides have it; one that is not shown has nothing of the tenant's."""
+    """A node as both sides have it. One that is not shown has nothing of the tenant's."""
 
     def __init__(self, name: str, below: dict[str, str], own: dict[str, str] | None) -> None:
         self.name = name
@@ -266,7 +266,7 @@ def test_a_key_that_only_the_tenants_nodes_carry_becomes_names():
     assert choice.required == [{"matchFields": [named("n")]}, {"matchFields": [named("p")]}]
 
 
-def test_what_no_node_has_is_told_by_its_name():
+def test_what_no_node_has_is_reported_by_its_name():
     choice = chosen({"nodeSelector": {HIDDEN: "7"}}, NO_CHANGES)
     assert f"{HIDDEN}=7" in choice.problem
     asked = terms({"matchExpressions": [expression(HIDDEN, "In", "7", "8")]})
@@ -394,7 +394,7 @@ def test_of_very_many_nodes_a_pod_gets_those_of_its_uid():
         assert terms_ == list(choice.required or ())
 
 
-def test_a_chosen_pod_keeps_all_else_that_it_says():
+def test_a_chosen_pod_keeps_all_else_that_it_specifies():
     found = additions(**{"node-1": node(team="a")})
     preferred = [{"weight": 5, "preference": {"matchExpressions": [expression(OWN, "Exists")]}}]
     apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
@@ -464,7 +464,7 @@ ANYWHERE = expression(OWN, "Exists")
     ],
 )
 def test_what_would_be_long_to_compare_or_to_write_is_refused(spec):
-    """Everybody waits for it, and each node that is named repeats the rest of its term."""
+    """Everyone waits for it, and each node that is named repeats the rest of its term."""
     with pytest.raises(RejectedError, match="has more terms of affinity than the syncer compares"):
         select_nodes(spec, labelled(100), "Standard")
 

@@ -211,7 +211,7 @@ def test_a_node_of_the_tenant_is_asked_of_the_scheduler():
     assert "nodeName" not in made
 
 
-def test_what_is_left_out_or_changed_is_told():
+def test_what_is_left_out_or_changed_is_reported():
     tolerations = [
         {"operator": "Exists"},
         {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
@@ -225,7 +225,7 @@ def test_what_is_left_out_or_changed_is_told():
 
 
 @pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
-def test_a_pod_of_a_group_is_placed_on_its_own_and_told(field: str):
+def test_a_pod_of_a_group_is_placed_on_its_own_and_reported(field: str):
     built = pod_build.build_super_pod(pod(**{field: {"podGroupName": "g"}}), FACTS)
     assert field not in built.pod["spec"]
     assert [(each.rule, each.path) for each in built.adjustments] == [

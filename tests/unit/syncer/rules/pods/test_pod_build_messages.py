@@ -157,7 +157,7 @@ NO_ADDRESS = "would show the node's address, which is hidden here. Leave it out"
         ),
     ],
 )
-def test_a_refusal_says_where_and_what_would_do(spec, told):
+def test_a_refusal_reports_where_and_what_would_do(spec, told):
     assert refused(spec) == [told]
 
 
@@ -184,7 +184,7 @@ def test_a_nodes_address_is_named_by_its_container(kind, variable):
     )
 
 
-def test_a_daemon_sets_pod_is_told_what_to_use():
+def test_a_daemon_sets_pod_is_informed_what_to_use():
     facts = FACTS._replace(policy=NO_DAEMONS)
     assert refused({}, facts, ownerReferences=[DAEMON]) == [
         (
@@ -248,11 +248,11 @@ def notices(spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str, str]]
         ),
     ],
 )
-def test_what_is_changed_is_told_and_the_pod_is_made(spec, told):
+def test_what_is_changed_is_reported_and_the_pod_is_made(spec, told):
     assert notices(spec) == [told]
 
 
-def test_reserved_keys_are_told_in_order():
+def test_reserved_keys_are_reported_in_order():
     forged = {f"{wellknown.DOMAIN}/b": "x", f"{wellknown.DOMAIN}/a": "x", "fine": "x"}
     text = "is reserved and left out. Remove it"
     assert notices({}, labels=forged, annotations=forged) == [
@@ -271,7 +271,7 @@ def test_a_grace_that_is_offered_stays(seconds):
 # --- sizes ----------------------------------------------------------------------------------------
 
 
-def test_how_much_is_too_much_is_said():
+def test_how_much_is_too_much_is_reported():
     assert size_limits.check_reference_count(size_limits.MAX_REFERENCES) == []
     assert size_limits.check_affinity_size(size_limits.MAX_COMPARED_TERMS, 1) == []
     found = [

@@ -138,7 +138,7 @@ def test_field_references_read_the_tenants_values():
     assert found["ACCOUNT"] == {"name": "ACCOUNT", "value": "robot"}
 
 
-def test_names_that_a_policy_keeps_above_are_read_from_what_is_mirrored():
+def test_names_that_a_policy_keeps_in_the_tenant_are_read_from_what_is_mirrored():
     passing = MetadataSpec(label_domains=("istio.io",), opaque_prefixes=("team",))
     facts = FACTS._replace(policy=TenantPolicySpec(metadata=passing))
     paths = {

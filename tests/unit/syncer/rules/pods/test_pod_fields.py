@@ -246,6 +246,6 @@ def test_options_that_restrict_a_mount_and_the_ways_of_a_probe_pass():
     assert {field: found[field] for field in probes} == probes
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_reported_at_once():
     tenant_pod = pod(hostPID=True, volumes=[{"name": "v", "hostPath": {"path": "/"}}])
     assert rules(tenant_pod) == {"host-namespace", "volume-source"}

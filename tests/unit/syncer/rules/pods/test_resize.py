@@ -23,7 +23,7 @@ def resized(own: Any, there: Any) -> Any:
     return resize.build_patch(tenant_pod, twin)
 
 
-def test_only_what_the_tenant_says_of_resources_is_carried():
+def test_only_what_the_tenant_reports_of_resources_is_carried():
     """SEC-20: by the subresource, so that the super cluster's quota decides."""
     found = resized(
         {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}},

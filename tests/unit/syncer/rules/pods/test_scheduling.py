@@ -95,12 +95,12 @@ OURS = {"key": f"{wellknown.DOMAIN}/virtualnode", "operator": "Exists"}
     ],
 )
 def test_our_own_labels_of_nodes_are_refused_in_words(spec, path):
-    """Nobody puts them on a node but the syncer, so that no node could be waited for."""
+    """No one puts them on a node but the syncer, so that no node could be waited for."""
     text = HIDDEN.replace(ROLE["key"], OURS["key"])
     assert refused(spec) == [("node-label", path, text)]
 
 
-def test_every_place_that_is_refused_is_told():
+def test_every_place_that_is_refused_is_reported():
     spread = {"topologyKey": ROLE["key"], "maxSkew": 1}
     asked = {"nodeSelector": {OURS["key"]: ""}, "topologySpreadConstraints": [spread, dict(spread)]}
     assert [path for _, path, _ in refused(asked)] == [

@@ -19,7 +19,7 @@ from tests.support.syncer.pods import FACTS, pod
 
 @pytest.fixture(autouse=True)
 def made_anew():
-    """Tables are kept by policy; each test makes its own."""
+    """Tables are kept by policy. Each test makes its own."""
     security_levels._build_table.cache_clear()
 
 
@@ -194,7 +194,7 @@ def test_a_pod_on_the_nodes_network_resolves_as_its_node_where_the_policy_allows
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "ReplicaSet"])
-def test_pods_of_daemon_sets_are_refused_where_the_policy_says_so(kind):
+def test_pods_of_daemon_sets_are_refused_where_the_policy_specifies_so(kind):
     owner = {"kind": kind, "name": "o", "uid": "u", "controller": True}
     refusing = policy({"daemonSets": "Refuse"})
     assert built({}, BASELINE_POLICY, ownerReferences=[owner])

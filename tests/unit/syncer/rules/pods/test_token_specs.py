@@ -33,7 +33,7 @@ BOUND = TokenSpec(
 
 
 @pytest.mark.parametrize("token", [SHARED, BOUND])
-def test_a_token_secret_says_all_that_its_renewal_needs(token):
+def test_a_token_secret_reports_all_that_its_renewal_needs(token):
     expires = NOW + timedelta(seconds=token.seconds)
     secret = token_specs.build_secret(token, TENANT, "below", "the-token", expires=expires, now=NOW)
     annotations = secret["metadata"]["annotations"]

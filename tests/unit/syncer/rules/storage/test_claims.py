@@ -1,4 +1,4 @@
-"""A tenant's claims on their way down; whatever a tenant writes, nothing raises."""
+"""A tenant's claims on their way down. Whatever a tenant writes, nothing raises."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_volume_that_was_given_is_named_again_and_no_other():
     assert rules(claim(volumeName="other"), seen) == {"volume-name"}
 
 
-def test_a_claim_that_is_below_stays_when_its_class_is_no_longer_shown():
+def test_a_claim_that_is_in_the_super_cluster_stays_when_its_class_is_no_longer_shown():
     seen = view()
     twin_below(seen, spec={"storageClassName": "hidden"})
     assert claims.build_claim(claim(storageClassName="hidden"), seen)

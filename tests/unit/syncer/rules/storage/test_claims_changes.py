@@ -37,7 +37,9 @@ def live_claim(request: str, capacity: str = "", **spec: Any) -> dict[str, Any]:
         ("1Gi", "odd", "", True),
     ],
 )
-def test_requests_grow_and_shrink_only_above_what_was_given(asked, there, capacity, is_written):
+def test_requests_grow_and_shrink_only_in_the_tenant_what_was_given(
+    asked, there, capacity, is_written
+):
     wish = claim(resources={"requests": {"storage": asked}})
     body = claims.build_patch(live_claim(there, capacity), claims.build_claim(wish, view()))
     wanted = {"metadata": {"uid": "b"}, "spec": {"resources": {"requests": {"storage": asked}}}}

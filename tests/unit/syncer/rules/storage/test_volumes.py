@@ -60,7 +60,7 @@ def full_volume() -> dict[str, Any]:
     }
 
 
-def test_a_shown_volume_says_nothing_of_the_super_cluster():
+def test_a_shown_volume_reports_nothing_of_the_super_cluster():
     shown = volumes.build_shown_volume(full_volume(), ClaimReference("web", "c", "u"))
     spelled = orjson.dumps(shown).decode()
     assert "secret" not in spelled
@@ -95,7 +95,7 @@ def test_a_path_of_a_node_is_shown_as_a_handle(source):
     assert not set(source) & set(shown["spec"])
 
 
-def test_a_volume_is_the_tenants_when_both_sides_say_so():
+def test_a_volume_is_the_tenants_when_both_sides_report_it():
     seen = view()
     bound = entry("PersistentVolume", "pvc-1", spec=full_volume()["spec"])
     assert volumes.get_bound_super_claim(bound, seen) is None
@@ -112,7 +112,7 @@ def test_a_volume_is_the_tenants_when_both_sides_say_so():
     assert volumes.get_bound_super_claim(bound, other) is None
 
 
-def test_a_strangers_claim_shows_nothing():
+def test_a_foreign_claim_shows_nothing():
     seen = view()
     stranger = entry("PersistentVolumeClaim", "c", BELOW, spec={"volumeName": "pvc-1"})
     seen.super_stores["PersistentVolumeClaim"].put(stranger, live=True)
@@ -202,7 +202,7 @@ def live_volume(phase: str, uid: str = "") -> dict[str, Any]:
     }
 
 
-def test_a_volume_is_pinned_anew_only_when_it_was_moved_or_freed():
+def test_a_volume_is_pinned_again_only_when_it_was_moved_or_freed():
     twin = volumes.build_volume(own(), ("web", "c"), None, view())
     assert volumes.build_patch(live_volume("Bound", "c-uid"), twin, own()) is None
     taken = own(claimRef={"namespace": "web", "name": "c", "uid": "old"})
@@ -227,7 +227,7 @@ def test_a_bound_volume_names_the_tenants_claim():
     assert volumes.build_claim_up(named, live_volume("Bound"), tenant_claim) is None
 
 
-def test_a_phase_is_said_once_and_never_a_pending_one():
+def test_a_phase_is_reported_once_and_never_a_pending_one():
     bound = {**own(), "status": {"phase": "Bound"}}
     assert volumes.build_phase_patch(bound, "Bound") is None
     assert volumes.build_phase_patch(bound, "Pending") is None
@@ -238,7 +238,7 @@ def test_a_phase_is_said_once_and_never_a_pending_one():
     st.tuples(st.text(min_size=1), st.text(min_size=1)),
     st.tuples(st.text(min_size=1), st.text(min_size=1)),
 )
-def test_no_two_volumes_share_a_name_below(one, other):
+def test_no_two_volumes_share_a_name_in_the_super_cluster(one, other):
     assert (names.build_volume_name(*one) == names.build_volume_name(*other)) == (one == other)
     assert len(names.build_volume_name(*one)) <= names.MAX_LABEL
 

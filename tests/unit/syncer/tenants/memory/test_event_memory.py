@@ -11,7 +11,7 @@ from tests.support.syncer.clocks import Clock
 KEY = Key("vc", HOME, "Pod", "web", "p")
 
 
-def test_an_event_is_told_again_only_in_another_state():
+def test_an_event_is_reported_again_only_in_another_state():
     """REL-80."""
     memory = event_memory.EventMemory(Clock())
     memory.record_written_event(KEY, {"count": 1})

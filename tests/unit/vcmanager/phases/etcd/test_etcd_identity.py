@@ -1,4 +1,4 @@
-"""A replaced store is another identity; a store that is not whole has none."""
+"""A replaced store is another identity. A store that is not whole has none."""
 
 import pytest
 

@@ -108,7 +108,7 @@ def test_the_number_of_members_changes_no_pod_of_etcd():
     assert short(1).certificate_facts.etcd_replicas == short(3).certificate_facts.etcd_replicas == 3
 
 
-def test_a_store_that_was_told_nothing_has_its_pods_for_members():
+def test_a_store_that_was_given_nothing_has_its_pods_for_members():
     found = live(short(1), replicas=3)
     with pytest.raises(PhaseBlocked, match="was created with 3"):
         etcd_members.check_replicas(whole(1), found, "mine")

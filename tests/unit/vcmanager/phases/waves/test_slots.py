@@ -65,7 +65,7 @@ async def test_a_tenant_is_marked_once():
     assert stage.api.version["metadata"]["resourceVersion"] == "1"
 
 
-async def test_a_tenant_that_waits_is_told_why():
+async def test_a_tenant_that_waits_is_reported_with_the_reason():
     stage = RolloutStage(3, paused=True)
     assert await slots.acquire_slot(stage.means, candidate()) == (
         "ClusterVersion v1.36: spec.rollout.paused is true. The change of the control plane waits,"

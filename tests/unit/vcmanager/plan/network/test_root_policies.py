@@ -86,23 +86,23 @@ def component_of_ours(name: str, namespace: str = "vc-manager") -> NetworkPod:
 
 OUTSIDE = NetworkHost("8.8.8.8")
 NODE = NetworkHost("203.0.113.7")
-STRANGERS = (workload(OTHER), pod("apiserver", OTHER), pod("coredns", OTHER))
+FOREIGN_PODS = (workload(OTHER), pod("apiserver", OTHER), pod("coredns", OTHER))
 INTO: list[tuple[str, Any, int, bool]] = [
     *[("etcd", pod("apiserver"), port, True) for port in (2379, 2380)],
-    *[("etcd", each, 2379, False) for each in (*STRANGERS, workload(), OUTSIDE, NODE)],
-    *[("etcd", each, 2381, False) for each in (*STRANGERS, workload(), pod("apiserver"))],
+    *[("etcd", each, 2379, False) for each in (*FOREIGN_PODS, workload(), OUTSIDE, NODE)],
+    *[("etcd", each, 2381, False) for each in (*FOREIGN_PODS, workload(), pod("apiserver"))],
     *[("etcd", component_of_ours("vc-syncer"), port, False) for port in (2379, 2381)],
     ("etcd", component_of_ours("vc-manager"), 2379, True),
     *[("etcd", component_of_ours("vc-manager"), port, False) for port in (2380, 2381)],
     ("etcd", component_of_ours("vc-manager", "elsewhere"), 2379, False),
     *[("apiserver", each, 6443, True) for each in (workload(), pod("coredns"), OUTSIDE, NODE)],
     ("apiserver", component_of_ours("vc-syncer"), 6443, True),
-    *[("apiserver", each, 6443, False) for each in STRANGERS],
+    *[("apiserver", each, 6443, False) for each in FOREIGN_PODS],
     ("apiserver", workload(), 6444, False),
-    *[("controller-manager", each, 10257, False) for each in (*STRANGERS, workload(), OUTSIDE)],
+    *[("controller-manager", each, 10257, False) for each in (*FOREIGN_PODS, workload(), OUTSIDE)],
     *[("coredns", each, 1053, True) for each in (workload(), pod("apiserver"))],
-    *[("coredns", each, 1053, False) for each in (*STRANGERS, OUTSIDE)],
-    *[("metrics-server", each, 10250, False) for each in (*STRANGERS, OUTSIDE)],
+    *[("coredns", each, 1053, False) for each in (*FOREIGN_PODS, OUTSIDE)],
+    *[("metrics-server", each, 10250, False) for each in (*FOREIGN_PODS, OUTSIDE)],
 ]
 
 
@@ -127,7 +127,7 @@ OUT: list[tuple[str, Any, int, bool]] = [
     ("apiserver", component_of_ours("vn-agent", "elsewhere"), 10550, False),
     *[("apiserver", component_of_ours(name), 8080, False) for name in ("vc-manager", "vc-syncer")],
     ("apiserver", OUTSIDE, 443, True),
-    *[("apiserver", each, 443, False) for each in (*STRANGERS, NODE)],
+    *[("apiserver", each, 443, False) for each in (*FOREIGN_PODS, NODE)],
     *[
         ("apiserver", NetworkHost(ip), 443, False)
         for ip in (
@@ -243,7 +243,7 @@ def test_the_policy_of_snapshots_names_no_other_pod():
         *[(each, True) for each in (workload(), pod("coredns"))],
         *[(component_of_ours(each), False) for each in ("vn-agent", "prometheus")],
         (component_of_ours("api-proxy", "elsewhere"), False),
-        *[(each, False) for each in (OUTSIDE, NODE, *STRANGERS)],
+        *[(each, False) for each in (OUTSIDE, NODE, *FOREIGN_PODS)],
     ],
 )
 def test_behind_the_proxy_the_api_is_closed_to_all_others(source: NetworkHost, passes: bool):

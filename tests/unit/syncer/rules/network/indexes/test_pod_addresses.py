@@ -25,7 +25,7 @@ def tenant_slice(*found: Any) -> Entry:
     return entry_of(object_of("EndpointSlice", endpoints=[{"addresses": list(found)}]))
 
 
-def test_a_slice_is_told_when_a_pod_comes_moves_and_goes():
+def test_a_slice_is_reported_when_a_pod_comes_moves_and_goes():
     index = PodAddresses()
     index.set_slice(SLICE, tenant_slice("10.244.3.4", "no address", 7))
     running = pod(phase="Running", podIP="10.244.3.4", podIPs=[{"ip": "10.244.3.4"}])

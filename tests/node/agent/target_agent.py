@@ -26,7 +26,7 @@ POD = "vn-agent-far"
 
 @contextmanager
 def beside(rig: AgentRig) -> Iterator[AgentRig]:
-    """Have an agent of the second node, and the first tenant's node for it; yields its rig."""
+    """Have an agent of the second node, and the first tenant's node for it. Yields its rig."""
     nodes = sorted(rig.super_kubectl.items("nodes"), key=lambda item: item["metadata"]["name"])
     if len(nodes) < 2:
         pytest.skip("the super cluster that is up has one node; the second one is self-signed")

@@ -23,7 +23,7 @@ from tenancy.resources import (
     VOLUME_SNAPSHOT_CLASSES,
     Resource,
 )
-from tests.integration.syncer.planes import SLICE
+from tests.integration.syncer.control_planes import SLICE
 from tests.integration.syncer.storage import bound_claim
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
@@ -34,16 +34,18 @@ DeleteSample = Callable[[SyncerWorld, "MirroredSample", str], Awaitable[None]]
 
 
 async def make_it(world: SyncerWorld, sample: MirroredSample, name: str) -> str:
-    """Make an object of a sample's body below, under a new name when none is given."""
+    """Create a super object of a sample's body, under a new name if none is given."""
     name = name or fresh_name("c")
     metadata = {"name": name, "labels": {"tier": "gold"}}
-    await world.below.create(sample.resource, {**sample.head, **sample.body, "metadata": metadata})
+    await world.super_client.create(
+        sample.resource, {**sample.head, **sample.body, "metadata": metadata}
+    )
     return name
 
 
 async def remove_it(world: SyncerWorld, sample: MirroredSample, name: str) -> None:
-    """Delete it below."""
-    await world.below.delete(sample.resource, name)
+    """Delete it in the super cluster."""
+    await world.super_client.delete(sample.resource, name)
 
 
 async def _make_node(world: SyncerWorld, _: MirroredSample, name: str) -> str:
@@ -56,22 +58,22 @@ async def _make_volume(world: SyncerWorld, _: MirroredSample, __: str) -> str:
 
 async def _remove_volume(world: SyncerWorld, _: MirroredSample, name: str) -> None:
     """Delete a volume whatever holds it."""
-    await world.below.delete(PERSISTENT_VOLUMES, name)
-    await world.below.patch(PERSISTENT_VOLUMES, name, {"metadata": {"finalizers": None}})
+    await world.super_client.delete(PERSISTENT_VOLUMES, name)
+    await world.super_client.patch(PERSISTENT_VOLUMES, name, {"metadata": {"finalizers": None}})
 
 
 async def _make_address(world: SyncerWorld, _: MirroredSample, name: str) -> str:
-    """Have somebody else take an address of the tenant's slice."""
+    """Have another owner take an address of the tenant's slice."""
     network = ipaddress.ip_network(SLICE)
     address = name or str(network[256 + secrets.randbelow(256)])
     spec = {"clusterIP": address, "ports": [{"port": 1}]}
     body = {"metadata": {"name": _holder(address)}, "spec": spec}
-    await eventually(lambda: world.below.create(SERVICES, body, namespace="default"))
+    await eventually(lambda: world.super_client.create(SERVICES, body, namespace="default"))
     return address
 
 
 async def _remove_address(world: SyncerWorld, _: MirroredSample, name: str) -> None:
-    await world.below.delete(SERVICES, _holder(name), namespace="default")
+    await world.super_client.delete(SERVICES, _holder(name), namespace="default")
 
 
 def _holder(address: str) -> str:
@@ -91,7 +93,7 @@ class TenantWriteCounts:
     """For one that the tenant deleted."""
     gone: tuple[str, ...] = ("delete",)
     remade: tuple[str, ...] = ("delete", "create")
-    """For one that was made anew below while nobody looked."""
+    """For a super object that was recreated while no syncer ran."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +105,13 @@ class MirroredSample:
     seen: Object
     """What the tenant sees of the body."""
     change: Object
-    """Merge patch below that the tenant has to see; empty: nothing that is shown may change."""
+    """Merge patch of the super object that the tenant must see. Empty if no field may change."""
     removal: Object
-    """Merge patch below that takes what `change` set away again."""
+    """Merge patch of the super object that undoes `change`."""
     edit: Object
-    """Merge patch by the tenant that is undone; empty: the tenant's copy has nothing to edit."""
+    """Merge patch by the tenant that is undone. Empty: the tenant's copy has nothing to edit."""
     remake: Object | None
-    """Merge patch of the body into one that could not be reached by a change; None: once only."""
+    """Merge patch of the body into one that could not be reached by a change. None: once only."""
     costs: TenantWriteCounts
     make: CreateSample = make_it
     remove: DeleteSample = remove_it
@@ -121,7 +123,7 @@ class MirroredSample:
 
 
 def says(found: Object, patch: Object) -> bool:
-    """Tell whether an object is as a merge patch leaves it."""
+    """Return whether an object is as a merge patch leaves it."""
     return all(
         says(found.get(key) or {}, value) if isinstance(value, dict) else found.get(key) == value
         for key, value in patch.items()
@@ -252,9 +254,9 @@ SHOWN: Mapping[str, MirroredSample] = {
         removal={},
         edit={},
         remake=_THE_SAME,
-        costs=TenantWriteCounts(remade=()),  # it is still somebody else's
+        costs=TenantWriteCounts(remade=()),  # it is still another owner's
         make=_make_address,
         remove=_remove_address,
     ),
 }
-"""By kind: `test_shown_kinds` fails for a kind that the engine shows and that is not here."""
+"""By kind: `test_kinds_synced_back` fails for a kind that the engine shows and that is not here."""

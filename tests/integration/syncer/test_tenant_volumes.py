@@ -34,7 +34,7 @@ OFFERED = TenantPolicySpec(storage=StorageSpec(tenant_volumes=TenantVolumes(nfs_
 
 @pytest.fixture
 async def offered(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
-    """A world whose tenant may write volumes of one NFS server; no syncer runs yet."""
+    """A world whose tenant may write volumes of one NFS server. No syncer runs yet."""
     async with policed(world, OFFERED):
         yield world
 
@@ -68,22 +68,22 @@ def own_claim(volume: str) -> Object:
 
 async def test_a_volume_of_the_tenants_own_is_bound_to_its_claim_only(offering: SyncerWorld):
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
-    below = names.build_volume_name(world.tenant.uid, volume)
+    super_name = names.build_volume_name(world.tenant.uid, volume)
     since = {side: world.mark(side) for side in ("super", "tenant")}
-    await world.above.create(PERSISTENT_VOLUMES, own_volume(volume))
+    await world.tenant_client.create(PERSISTENT_VOLUMES, own_volume(volume))
     await phase_is(world, volume, "Available")
-    assert not await exists_below(world, below)
-    await world.above.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
+    assert not await exists_in_super(world, super_name)
+    await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
     own = await is_bound(world, space, "x")
     shown = await phase_is(world, volume, "Bound")
     await world.idle()
     assert shown["spec"]["claimRef"]["uid"] == own["metadata"]["uid"]
     assert shown["spec"]["storageClassName"] == "manual"
-    twin = await world.below.get(PERSISTENT_VOLUMES, below)
+    twin = await world.super_client.get(PERSISTENT_VOLUMES, super_name)
     assert twin["spec"]["nfs"] == {"server": SERVER, "path": "/exports/a"}
     assert twin["spec"]["claimRef"]["namespace"] == world.super_namespace(space)
     assert twin["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert volume_writes(world, "super", since["super"], below) == ["create persistentvolumes"]
+    assert volume_writes(world, "super", since["super"], super_name) == ["create persistentvolumes"]
     assert claim_writes(world, "super", since["super"], space) == ["create persistentvolumeclaims"]
     assert volume_writes(world, "tenant", since["tenant"], volume) == [
         "patch persistentvolumes/status",
@@ -91,21 +91,21 @@ async def test_a_volume_of_the_tenants_own_is_bound_to_its_claim_only(offering: 
         "patch persistentvolumes/status",
     ]
     drift = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
-    await world.below.patch(PERSISTENT_VOLUMES, below, drift)
+    await world.super_client.patch(PERSISTENT_VOLUMES, super_name, drift)
     await eventually(
-        lambda: world.below.get(PERSISTENT_VOLUMES, below),
+        lambda: world.super_client.get(PERSISTENT_VOLUMES, super_name),
         until=lambda body: body["spec"]["persistentVolumeReclaimPolicy"] == "Retain",
     )
-    await world.above.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
+    await world.tenant_client.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
     await phase_is(world, volume, "Released")
-    await world.above.delete(PERSISTENT_VOLUMES, volume)
-    await gone(lambda: world.below.get(PERSISTENT_VOLUMES, below))
-    await gone(lambda: world.above.get(PERSISTENT_VOLUMES, volume))
+    await world.tenant_client.delete(PERSISTENT_VOLUMES, volume)
+    await gone(lambda: world.super_client.get(PERSISTENT_VOLUMES, super_name))
+    await gone(lambda: world.tenant_client.get(PERSISTENT_VOLUMES, volume))
 
 
-async def exists_below(world: SyncerWorld, volume: str) -> bool:
-    """Tell whether there is a super volume."""
-    found = await world.below.list(PERSISTENT_VOLUMES)
+async def exists_in_super(world: SyncerWorld, volume: str) -> bool:
+    """Return whether there is a super volume."""
+    found = await world.super_client.list(PERSISTENT_VOLUMES)
     return any(item["metadata"]["name"] == volume for item in found["items"])
 
 
@@ -113,29 +113,29 @@ async def test_a_volume_that_names_its_claim_is_bound_as_well(offering: SyncerWo
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
     body = own_volume(volume)
     body["spec"]["claimRef"] = {"namespace": space, "name": "x"}
-    await world.above.create(PERSISTENT_VOLUMES, body)
+    await world.tenant_client.create(PERSISTENT_VOLUMES, body)
     wish = claim("x", "manual", accessModes=["ReadWriteMany"])
-    await world.above.create(PERSISTENT_VOLUME_CLAIMS, wish, namespace=space)
+    await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, wish, namespace=space)
     own = await is_bound(world, space, "x")
     assert own["spec"]["volumeName"] == volume
     await phase_is(world, volume, "Bound")
 
 
-async def test_a_released_volume_is_free_once_the_tenant_says_so(offering: SyncerWorld):
+async def test_a_released_volume_is_free_once_the_tenant_releases_it(offering: SyncerWorld):
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
-    await world.above.create(PERSISTENT_VOLUMES, own_volume(volume))
-    await world.above.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
+    await world.tenant_client.create(PERSISTENT_VOLUMES, own_volume(volume))
+    await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
     await is_bound(world, space, "x")
     await phase_is(world, volume, "Bound")
-    await world.above.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
+    await world.tenant_client.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
     await phase_is(world, volume, "Released")
-    await gone(lambda: world.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space))
-    await world.above.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
+    await gone(lambda: world.tenant_client.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space))
+    await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
     await asyncio.sleep(0.3)
     await world.idle()
-    waiting = await world.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
+    waiting = await world.tenant_client.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
     assert waiting["status"]["phase"] == "Pending"
-    await world.above.patch(PERSISTENT_VOLUMES, volume, {"spec": {"claimRef": None}})
+    await world.tenant_client.patch(PERSISTENT_VOLUMES, volume, {"spec": {"claimRef": None}})
     await is_bound(world, space, "x")
     await phase_is(world, volume, "Bound")
 
@@ -153,8 +153,8 @@ async def test_a_released_volume_is_free_once_the_tenant_says_so(offering: Synce
 async def test_other_volumes_of_a_tenant_are_refused_with_one_event(offering: SyncerWorld, source):
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
     since = world.mark("super")
-    await world.above.create(PERSISTENT_VOLUMES, own_volume(volume, **source))
-    await world.above.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
+    await world.tenant_client.create(PERSISTENT_VOLUMES, own_volume(volume, **source))
+    await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
     await eventually(
         lambda: reasons(world, "default", volume), until=lambda found: found == ["SyncRejected"]
     )
@@ -171,24 +171,26 @@ async def test_other_volumes_of_a_tenant_are_refused_with_one_event(offering: Sy
     assert claim_writes(world, "super", since, space) == []
 
 
-async def test_an_own_volume_that_was_made_anew_while_nobody_looked(offered: SyncerWorld):
+async def test_an_own_volume_that_was_recreated_while_no_syncer_ran(offered: SyncerWorld):
     world, volume = offered, fresh_name("own")
-    below = names.build_volume_name(world.tenant.uid, volume)
+    super_name = names.build_volume_name(world.tenant.uid, volume)
     async with world.syncer():
         space = await world.namespace()
-        await world.above.create(PERSISTENT_VOLUMES, own_volume(volume))
-        await world.above.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
+        await world.tenant_client.create(PERSISTENT_VOLUMES, own_volume(volume))
+        await world.tenant_client.create(
+            PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space
+        )
         await is_bound(world, space, "x")
         await phase_is(world, volume, "Bound")
-    old = await world.below.get(PERSISTENT_VOLUMES, below)
-    await world.above.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
-    await gone(lambda: world.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space))
+    old = await world.super_client.get(PERSISTENT_VOLUMES, super_name)
+    await world.tenant_client.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
+    await gone(lambda: world.tenant_client.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space))
     await force(world, volume)
-    made = await world.above.create(PERSISTENT_VOLUMES, own_volume(volume))
-    await world.above.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
+    made = await world.tenant_client.create(PERSISTENT_VOLUMES, own_volume(volume))
+    await world.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
     async with world.syncer():
         await is_bound(world, space, "x")
         await phase_is(world, volume, "Bound")
-    new = await world.below.get(PERSISTENT_VOLUMES, below)
+    new = await world.super_client.get(PERSISTENT_VOLUMES, super_name)
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     assert new["metadata"]["annotations"][wellknown.UID] == made["metadata"]["uid"]

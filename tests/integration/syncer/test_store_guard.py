@@ -1,4 +1,4 @@
-"""The tenant's store is lost, goes back or stands still: nothing below is deleted by mistake."""
+"""A lost, restored or frozen store of a tenant leads to no wrong delete in the super cluster."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kubeio.api.client import Client
 from syncer.safety import store_guard
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, VIRTUAL_CLUSTERS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_services import service
@@ -40,8 +40,8 @@ async def held(world: SyncerWorld) -> str:
 
 
 async def held_store(world: SyncerWorld) -> dict[str, str] | None:
-    """Return `status.heldStore` of the VirtualCluster; None when the field is absent."""
-    body = await world.below.get(
+    """Return `status.heldStore` of the VirtualCluster. None when the field is absent."""
+    body = await world.super_client.get(
         VIRTUAL_CLUSTERS, world.tenant.name, namespace=world.tenant.namespace
     )
     return body["status"].get("heldStore")
@@ -57,10 +57,10 @@ async def released(world: SyncerWorld) -> None:
 
 
 async def furnish(world: SyncerWorld) -> str:
-    """Have a running pod and a Service below, and the store marked after that."""
+    """Create a running pod and a Service with copies, and wait for a later mark of the store."""
     space, node = await world.namespace(), await world.super_node()
-    await world.above.create(SERVICES, service("web"), namespace=space)
-    await world.above.create(PODS, pod("web"), namespace=space)
+    await world.tenant_client.create(SERVICES, service("web"), namespace=space)
+    await world.tenant_client.create(PODS, pod("web"), namespace=space)
     await world.start_pod(space, "web", node)
     await eventually(lambda: world.twin(SERVICES, space, "web"))
     world.session.connection.enqueue_status()
@@ -70,11 +70,11 @@ async def furnish(world: SyncerWorld) -> str:
 
 
 def deletes(world: SyncerWorld, since: AuditMark) -> list[object]:
-    """Return the deletes that the syncer sent below."""
+    """Return the syncer's deletes in the super cluster."""
     return [write for write in world.writes("super", since) if write.verb == "delete"]
 
 
-async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: SyncerWorld):
+async def test_an_empty_store_deletes_nothing_until_a_person_confirms(own: SyncerWorld):
     """REL-18: the etcd of the tenant was wiped."""
     async with own.syncer():
         space = await furnish(own)
@@ -85,7 +85,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: Syncer
 
             await grant(client, TENANT_RBAC_RULES)
         message = await held(own)
-        new = await own.above.get(NAMESPACES, "kube-system")
+        new = await own.tenant_client.get(NAMESPACES, "kube-system")
         assert await held_store(own) == {"uid": new["metadata"]["uid"]}
         assert f"kubectl vc confirm-deletes {own.tenant.name}" in message
         await asyncio.sleep(1)
@@ -93,21 +93,21 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: Syncer
         assert await own.has_twin(PODS, space, "web")
 
         confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: new["metadata"]["uid"]}}}
-        await own.below.patch(
+        await own.super_client.patch(
             VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
         )
-        below = own.super_namespace(space)
-        await gone(lambda: own.below.get(SERVICES, "web", namespace=below), within=60)
+        super_space = own.super_namespace(space)
+        await gone(lambda: own.super_client.get(SERVICES, "web", namespace=super_space), within=60)
         await eventually(lambda: own.twin(PODS, space, "web"))  # its kubelet lets it go in time
         await released(own)
-        body = await own.below.get(
+        body = await own.super_client.get(
             VIRTUAL_CLUSTERS, own.tenant.name, namespace=own.tenant.namespace
         )
         assert wellknown.CONFIRM_DELETES not in body["metadata"].get("annotations", {})
         assert "heldStore" not in body["status"]
         # The new store is followed like any.
         space = await own.namespace()
-        await own.above.create(SERVICES, service("fresh"), namespace=space)
+        await own.tenant_client.create(SERVICES, service("fresh"), namespace=space)
         await eventually(lambda: own.twin(SERVICES, space, "fresh"))
 
 
@@ -125,12 +125,12 @@ async def test_the_old_stores_return_ends_the_hold(own: SyncerWorld, monkeypatch
         await own.tenant_plane.restart_on_store("store")
         await released(own)
         assert deletes(own, since) == []
-        await own.above.delete(SERVICES, "web", namespace=space)
+        await own.tenant_client.delete(SERVICES, "web", namespace=space)
         await gone(lambda: own.twin(SERVICES, space, "web"), within=60)
 
 
 async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: SyncerWorld):
-    """REL-17: its revision is lower; with it bumped, the epoch would still tell."""
+    """REL-17: its revision is lower. With it bumped, the epoch would still tell."""
     async with own.syncer():
         first = await furnish(own)
     await own.tenant_plane.copy_store("backup")
@@ -145,11 +145,11 @@ async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: Sy
         assert deletes(own, since) == []
         assert await own.has_twin(PODS, second, "web")
         # Creates go on, and what both stores have is followed.
-        await own.above.create(SERVICES, service("late"), namespace=first)
+        await own.tenant_client.create(SERVICES, service("late"), namespace=first)
         await eventually(lambda: own.twin(SERVICES, first, "late"), within=30)
 
 
-async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: SyncerWorld):
+async def test_the_epoch_alone_reports_a_backup_whose_revision_was_bumped(own: SyncerWorld):
     """REL-17: the revision went on, the epoch went back."""
     async with own.syncer():
         await furnish(own)
@@ -159,7 +159,7 @@ async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: Syn
     await own.tenant_plane.restart_on_store("backup")
     # As after `etcdutl snapshot restore --bump-revision`: more writes than the record knows.
     root = {"metadata": {"annotations": {wellknown.STORE_REVISION: "1"}}}
-    await own.below.patch(NAMESPACES, own.tenant.root, root)
+    await own.super_client.patch(NAMESPACES, own.tenant.root, root)
     async with own.syncer():
         assert "epoch" in await held(own)
 
@@ -167,18 +167,20 @@ async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: Syn
 async def test_a_removed_mark_holds_deletes(own: SyncerWorld):
     async with own.syncer():
         await furnish(own)
-    await own.above.delete(CONFIG_MAPS, store_guard.CONFIG_MAP, namespace="kube-system")
+    await own.tenant_client.delete(CONFIG_MAPS, store_guard.CONFIG_MAP, namespace="kube-system")
     async with own.syncer():
         message = await held(own)
         assert f"ConfigMap kube-system/{store_guard.CONFIG_MAP} is missing" in message
         assert "its revision did not decrease" in message
 
 
-async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(own: SyncerWorld):
+async def test_an_epoch_ahead_of_the_record_is_accepted_by_a_confirmation(own: SyncerWorld):
     async with own.syncer():
         space = await furnish(own)
     forged = {"data": {store_guard.EPOCH_KEY: "9" * 19}}
-    await own.above.patch(CONFIG_MAPS, store_guard.CONFIG_MAP, forged, namespace="kube-system")
+    await own.tenant_client.patch(
+        CONFIG_MAPS, store_guard.CONFIG_MAP, forged, namespace="kube-system"
+    )
     async with own.syncer():
         message = await held(own)
         assert f"is {'9' * 19}, which the syncer did not write" in message
@@ -186,16 +188,16 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
         store = await held_store(own)
         assert store is not None
         confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: store["uid"]}}}
-        await own.below.patch(
+        await own.super_client.patch(
             VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
         )
         await released(own)
         await eventually(own.is_engaged)
-        await own.above.delete(SERVICES, "web", namespace=space)
+        await own.tenant_client.delete(SERVICES, "web", namespace=space)
         await gone(lambda: own.twin(SERVICES, space, "web"), within=60)
 
 
-async def test_a_silent_tenant_is_waited_for_and_said_so(own: SyncerWorld, monkeypatch):
+async def test_a_silent_tenant_is_waited_for_and_reported(own: SyncerWorld, monkeypatch):
     """REL-15: its API server is stopped for some seconds."""
     monkeypatch.setattr("syncer.tenants.connection.UNREACHABLE_SECONDS", 1.0)
     monkeypatch.setattr("syncer.tenants.connection._HEALTH_CHECK_SECONDS", 0.2)
@@ -217,7 +219,7 @@ async def test_a_silent_tenant_is_waited_for_and_said_so(own: SyncerWorld, monke
             within=60,
         )
         await eventually(
-            lambda: own.above.get(PODS, "web", namespace=space),
+            lambda: own.tenant_client.get(PODS, "web", namespace=space),
             until=lambda body: body["status"].get("message") == "still here",
             within=60,
         )
@@ -229,19 +231,19 @@ async def test_a_deleted_virtual_cluster_is_let_go_of(own: SyncerWorld):
         await furnish(own)
         name, space = own.tenant.name, own.tenant.namespace
         hold = {"metadata": {"finalizers": ["tenancy.x-k8s.io/vc-manager"]}}
-        await own.below.patch(VIRTUAL_CLUSTERS, name, hold, namespace=space)
-        await own.below.delete(VIRTUAL_CLUSTERS, name, namespace=space)
+        await own.super_client.patch(VIRTUAL_CLUSTERS, name, hold, namespace=space)
+        await own.super_client.delete(VIRTUAL_CLUSTERS, name, namespace=space)
         condition = await eventually(
             lambda: own.condition(wellknown.SYNCED),
             until=lambda found: found is not None and found["status"] == "False",
         )
         assert condition["reason"] == "Disengaged"
         since = own.mark("super")
-        await own.above.create(PODS, pod("late"), namespace="default")
+        await own.tenant_client.create(PODS, pod("late"), namespace="default")
         await asyncio.sleep(0.5)
         written = own.writes("super", since)
         assert [write for write in written if write.namespace.startswith(own.tenant.root)] == []
         assert own.tenant.uid not in own.running[-1].tenants.connections
         free = {"metadata": {"finalizers": None}}
-        await own.below.patch(VIRTUAL_CLUSTERS, name, free, namespace=space)
-        await gone(lambda: own.below.get(VIRTUAL_CLUSTERS, name, namespace=space))
+        await own.super_client.patch(VIRTUAL_CLUSTERS, name, free, namespace=space)
+        await gone(lambda: own.super_client.get(VIRTUAL_CLUSTERS, name, namespace=space))

@@ -1,6 +1,6 @@
-"""A second super cluster: real servers behind an address of this machine that is not loopback.
+"""A second super cluster of real servers, at an address of this machine that is not loopback.
 
-`kubectl vc target join` and vc-manager are not here: the tests write what they would.
+`kubectl vc target join` and vc-manager do not run here. The tests write their objects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NODE = "there-1"
 
 
 def plane_of(folder: Path) -> LocalControlPlane:
-    """Return another cluster, not started yet."""
+    """Return a second cluster, not started yet."""
     return LocalControlPlane(
         folder,
         name="second",
@@ -47,23 +47,23 @@ def plane_of(folder: Path) -> LocalControlPlane:
 
 
 def running(folder: Path) -> Iterator[LocalControlPlane]:
-    """Run another cluster, in which the syncer may do what the role for targets says."""
+    """Run a second cluster, where the syncer has the rights of the role for targets."""
     with serving(plane_of(folder), lambda client: grant_target(client, SYNCER)) as plane:
         yield plane
 
 
 @dataclass(kw_only=True)
 class TargetWorld:
-    """A target of the home cluster, and the hands of everybody there."""
+    """A target of the home cluster, and all actors there."""
 
     world: SyncerWorld
     plane: LocalControlPlane
-    there: Client
+    target_client: Client
     name: str
 
     @property
     def server(self) -> str:
-        """Where it is reached from elsewhere."""
+        """The address that other machines reach."""
         return self.plane.server.replace("127.0.0.1", OWN)
 
     async def secret(self, user: str = SYNCER, *, plane: LocalControlPlane | None = None) -> None:
@@ -75,10 +75,10 @@ class TargetWorld:
             "metadata": {"name": self.name, "namespace": HOME},
             "stringData": {"kubeconfig": content.replace("127.0.0.1", OWN)},
         }
-        await self.world.below.apply(SECRETS, body, field_manager="test")
+        await self.world.super_client.apply(SECRETS, body, field_manager="test")
 
     async def declare(self, **spec: object) -> Object:
-        """Create the SuperCluster, and say of it what vc-manager says."""
+        """Create the SuperCluster with the status that vc-manager writes."""
         body = {
             "apiVersion": SUPER_CLUSTERS.api_version,
             "kind": "SuperCluster",
@@ -90,13 +90,15 @@ class TargetWorld:
                 **spec,
             },
         }
-        made = await self.world.below.create(SUPER_CLUSTERS, body)
-        system = await self.there.get(NAMESPACES, "kube-system")
-        await self.judge(identity=system["metadata"]["uid"], version=await self.there.version())
+        made = await self.world.super_client.create(SUPER_CLUSTERS, body)
+        system = await self.target_client.get(NAMESPACES, "kube-system")
+        await self.judge(
+            identity=system["metadata"]["uid"], version=await self.target_client.version()
+        )
         return made
 
     async def judge(self, **status: object) -> None:
-        """Write into its status what vc-manager found: that it is ready, and more."""
+        """Write the status as vc-manager does, with the condition Ready and more."""
         ready = {
             "type": "Ready",
             "status": "True",
@@ -105,25 +107,25 @@ class TargetWorld:
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
         status = {"conditions": [ready], **status}
-        await self.world.below.patch(
+        await self.world.super_client.patch(
             SUPER_CLUSTERS, self.name, {"status": status}, subresource="status"
         )
 
     @property
     def node(self) -> str:
-        """The node that stands for it in the tenant."""
+        """The virtual node of the target in the tenant."""
         return f"target-{self.name}"
 
     async def grant(self, *targets: dict[str, object]) -> None:
-        """Grant the tenant super clusters, and give its API an address that all can reach."""
+        """Grant the tenant super clusters, and give its API a reachable address."""
         tenant = self.world.tenant
-        await self.world.below.patch(
+        await self.world.super_client.patch(
             VIRTUAL_CLUSTERS,
             tenant.name,
             {"spec": {"targets": list(targets) or None}},
             namespace=tenant.namespace,
         )
-        await self.world.below.patch(
+        await self.world.super_client.patch(
             VIRTUAL_CLUSTERS,
             tenant.name,
             {"status": {"endpoint": "https://192.0.2.8:6443"}},
@@ -132,25 +134,27 @@ class TargetWorld:
         )
 
     async def granted(self, *targets: dict[str, object]) -> None:
-        """Declare it, grant it beside home unless told otherwise, and wait for its node."""
+        """Declare the target, grant it beside home by default, and wait for its node."""
         await self.secret()
         await self.declare()
         await self.grant(*(targets or ({"name": "home"}, {"name": self.name})))
-        await eventually(lambda: self.world.above.get(NODES, self.node))
+        await eventually(lambda: self.world.tenant_client.get(NODES, self.node))
 
-    async def above_label(self, key: str, value: str | None) -> None:
-        """Wait until its node in the tenant has a label with this value; None: has it not."""
+    async def wait_node_label(self, key: str, value: str | None) -> None:
+        """Wait until its node in the tenant has a label with this value, or lacks it for None."""
         await eventually(
-            lambda: self.world.above.get(NODES, self.node),
+            lambda: self.world.tenant_client.get(NODES, self.node),
             until=lambda found: found["metadata"]["labels"].get(key) == value,
         )
 
     async def twin(self, namespace: str, name: str, kind: Resource = PODS) -> Object:
-        """Return the twin there; raises NotFound."""
-        return await self.there.get(kind, name, namespace=self.world.super_namespace(namespace))
+        """Return the twin there. Raises NotFound."""
+        return await self.target_client.get(
+            kind, name, namespace=self.world.super_namespace(namespace)
+        )
 
     async def has_twin(self, namespace: str, name: str, kind: Resource = PODS) -> bool:
-        """Tell whether there is a twin there."""
+        """Return whether the twin exists there."""
         try:
             await self.twin(namespace, name, kind)
         except NotFound:
@@ -158,46 +162,54 @@ class TargetWorld:
         return True
 
     async def start_pod(self, namespace: str, name: str) -> None:
-        """Bind the twin there and let it run, as a scheduler and a kubelet do."""
-        below = self.world.super_namespace(namespace)
+        """Bind and start the twin there, as a scheduler and a kubelet do."""
+        super_space = self.world.super_namespace(namespace)
         await eventually(lambda: self.twin(namespace, name))
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "namespace": below},
+            "metadata": {"name": name, "namespace": super_space},
             "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
         }
-        await self.there.create(PODS, binding, namespace=below, name=name, subresource="binding")
-        await self.there.patch(
-            PODS, name, {"status": running_status(name)}, namespace=below, subresource="status"
+        await self.target_client.create(
+            PODS, binding, namespace=super_space, name=name, subresource="binding"
+        )
+        await self.target_client.patch(
+            PODS,
+            name,
+            {"status": running_status(name)},
+            namespace=super_space,
+            subresource="status",
         )
 
     async def remove_pod(self, namespace: str, name: str) -> None:
-        """Let a twin that is being deleted go, as its kubelet does."""
-        below = self.world.super_namespace(namespace)
+        """Delete a terminating twin, as its kubelet does."""
+        super_space = self.world.super_namespace(namespace)
         await eventually(
             lambda: self.twin(namespace, name),
             until=lambda found: "deletionTimestamp" in found["metadata"],
         )
-        await self.there.delete(PODS, name, namespace=below, grace_seconds=0)
+        await self.target_client.delete(PODS, name, namespace=super_space, grace_seconds=0)
 
     def target(self) -> TargetCluster | None:
-        """Return it as the syncer that runs now follows it."""
+        """Return the target as the running syncer follows it."""
         found = self.world.running[-1].targets.targets.get(self.name)
         return found if found is not None and found.is_ready else None
 
 
 @contextlib.asynccontextmanager
-async def far_of(world: SyncerWorld, plane: LocalControlPlane) -> AsyncIterator[TargetWorld]:
-    """Have a target for the length of a block; it is declared by whoever needs it."""
+async def open_target_world(
+    world: SyncerWorld, plane: LocalControlPlane
+) -> AsyncIterator[TargetWorld]:
+    """Yield a target for the length of a block. A test that needs it declares it."""
     async with Client(plane.endpoint) as there:
-        found = TargetWorld(world=world, plane=plane, there=there, name=fresh_name("c"))
+        found = TargetWorld(world=world, plane=plane, target_client=there, name=fresh_name("c"))
         try:
             yield found
         finally:
             await found.grant()
             with contextlib.suppress(NotFound):
-                await world.below.delete(SUPER_CLUSTERS, found.name)
+                await world.super_client.delete(SUPER_CLUSTERS, found.name)
 
 
 async def has_node(there: Client, name: str = NODE) -> None:

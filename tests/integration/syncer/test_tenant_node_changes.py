@@ -1,4 +1,4 @@
-"""What a tenant adds to its nodes stays, and says where its pods go; the rest stays ours."""
+"""Additions of a tenant to its nodes stay and place its pods. The syncer owns all other fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OURS = {"key": "ours", "value": "1", "effect": "NoSchedule"}
 async def shown_node(world: SyncerWorld) -> tuple[str, str]:
     """Have the tenant see a node, which a pod runs on."""
     space, node = await world.namespace(), await world.super_node()
-    await world.above.create(PODS, pod("first"), namespace=space)
+    await world.tenant_client.create(PODS, pod("first"), namespace=space)
     await world.start_pod(space, "first", node)
     return space, node
 
@@ -40,13 +40,13 @@ async def lent(world: SyncerWorld, node: str) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await world.below.delete(NODES, node)
-        await gone(lambda: world.above.get(NODES, node))
+        await world.super_client.delete(NODES, node)
+        await gone(lambda: world.tenant_client.get(NODES, node))
 
 
 async def add(world: SyncerWorld, node: str, **body: Any) -> None:
     """Have the tenant's administrator change a node."""
-    await world.above.patch(NODES, node, body)
+    await world.tenant_client.patch(NODES, node, body)
 
 
 def taints(body: Object) -> dict[str, str]:
@@ -81,34 +81,34 @@ def is_as_added(body: Object) -> bool:
 
 
 async def test_what_a_tenant_adds_to_its_node_stays(world: SyncerWorld):
-    """V-03: through changes of ours, a patrol, a restart, and the end of its pods."""
+    """V-03: through changes of ours, a resync, a restart, and the end of its pods."""
     async with world.syncer():
         space, node = await shown_node(world)
         metadata = {"labels": {"mine": "1"}, "annotations": {"mine": "1"}}
         await add(world, node, metadata=metadata, spec={"unschedulable": True, "taints": [TAINT]})
         ready = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
         change = {"metadata": {"labels": {"tier": "gold"}}, "spec": {"taints": [OURS]}}
-        await world.below.patch(NODES, node, change)
-        await world.below.patch(
+        await world.super_client.patch(NODES, node, change)
+        await world.super_client.patch(
             NODES, node, {"status": {"conditions": [ready]}}, subresource="status"
         )
         shown = await eventually(
-            lambda: world.above.get(NODES, node),
+            lambda: world.tenant_client.get(NODES, node),
             until=lambda body: "ours" in taints(body) and "tier" in body["metadata"]["labels"],
         )
         assert is_as_added(shown)
         await world.idle()
         await Resync(world.running[-1].tenants.sessions).resync_session(world.session)
         await world.idle()
-        assert is_as_added(await world.above.get(NODES, node))
-        await world.above.delete(PODS, "first", namespace=space)
+        assert is_as_added(await world.tenant_client.get(NODES, node))
+        await world.tenant_client.delete(PODS, "first", namespace=space)
         await world.remove_pod(space, "first")
-        await gone(lambda: world.above.get(PODS, "first", namespace=space))
+        await gone(lambda: world.tenant_client.get(PODS, "first", namespace=space))
     async with world.syncer(), lent(world, node):
         gone_below = {"metadata": {"labels": {"tier": None}}, "spec": {"taints": None}}
-        await world.below.patch(NODES, node, gone_below)
+        await world.super_client.patch(NODES, node, gone_below)
         shown = await eventually(
-            lambda: world.above.get(NODES, node),
+            lambda: world.tenant_client.get(NODES, node),
             until=lambda body: (
                 "ours" not in taints(body) and "tier" not in body["metadata"]["labels"]
             ),
@@ -116,17 +116,17 @@ async def test_what_a_tenant_adds_to_its_node_stays(world: SyncerWorld):
         assert is_as_added(shown)
 
 
-async def test_what_is_the_super_clusters_comes_back(synced: SyncerWorld):
+async def test_super_cluster_fields_are_restored(synced: SyncerWorld):
     _, node = await shown_node(synced)
     async with lent(synced, node):
-        await synced.below.patch(NODES, node, {"spec": {"taints": [OURS]}})
+        await synced.super_client.patch(NODES, node, {"spec": {"taints": [OURS]}})
         await eventually(
-            lambda: synced.above.get(NODES, node), until=lambda body: "ours" in taints(body)
+            lambda: synced.tenant_client.get(NODES, node), until=lambda body: "ours" in taints(body)
         )
         changed: dict[str, Any] = {"labels": {"disk": "slow", "kubernetes.io/os": None}}
         await add(synced, node, metadata=changed, spec={"taints": [{**OURS, "value": "2"}, TAINT]})
         shown = await eventually(
-            lambda: synced.above.get(NODES, node),
+            lambda: synced.tenant_client.get(NODES, node),
             until=lambda body: (
                 taints(body) == {"ours": "1", "own": "1"}
                 and body["metadata"]["labels"].get("disk") == "fast"
@@ -136,7 +136,7 @@ async def test_what_is_the_super_clusters_comes_back(synced: SyncerWorld):
         await synced.idle()
         await add(synced, node, spec={"taints": [TAINT]})
         await eventually(
-            lambda: synced.above.get(NODES, node), until=lambda body: "ours" in taints(body)
+            lambda: synced.tenant_client.get(NODES, node), until=lambda body: "ours" in taints(body)
         )
 
 
@@ -144,9 +144,11 @@ async def test_a_selector_on_a_key_that_only_the_tenants_nodes_carry(synced: Syn
     """It names no node until one has the label, then that one, and the next one that has it."""
     space, node = await shown_node(synced)
     async with lent(synced, node):
-        await synced.above.create(PODS, pod("web", nodeSelector={RACK: "7"}), namespace=space)
+        await synced.tenant_client.create(
+            PODS, pod("web", nodeSelector={RACK: "7"}), namespace=space
+        )
         held = await eventually(
-            lambda: synced.above.get(PODS, "web", namespace=space),
+            lambda: synced.tenant_client.get(PODS, "web", namespace=space),
             until=lambda body: condition(body) == ("False", "Unschedulable"),
         )
         assert f"{RACK}=7" in held["status"]["conditions"][0]["message"]
@@ -160,7 +162,7 @@ async def test_a_selector_on_a_key_that_only_the_tenants_nodes_carry(synced: Syn
         assert names(twin) == {("In", node)}
         assert "nodeSelector" not in twin["spec"]
 
-        await synced.above.create(PODS, pod("other"), namespace=space)
+        await synced.tenant_client.create(PODS, pod("other"), namespace=space)
         other = await synced.super_node()
         await synced.start_pod(space, "other", other)
         async with lent(synced, other):
@@ -183,7 +185,7 @@ async def test_a_selector_on_a_key_that_only_the_tenants_nodes_carry(synced: Syn
 async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: SyncerWorld, closing: Object):
     space, node = await shown_node(synced)
     async with lent(synced, node):
-        await synced.above.create(PODS, pod("before"), namespace=space)
+        await synced.tenant_client.create(PODS, pod("before"), namespace=space)
         await eventually(lambda: synced.twin(PODS, space, "before"))
         await add(synced, node, spec=closing)
         await eventually(
@@ -192,7 +194,9 @@ async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: SyncerWorl
         )
         keys = ["own", "node.kubernetes.io/unschedulable"]
         bearing = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
-        await synced.above.create(PODS, pod("bearing", tolerations=bearing), namespace=space)
+        await synced.tenant_client.create(
+            PODS, pod("bearing", tolerations=bearing), namespace=space
+        )
         twin = await eventually(lambda: synced.twin(PODS, space, "bearing"))
         assert names(twin) == set()
         first = await synced.twin(PODS, space, "first")
@@ -208,10 +212,10 @@ async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: SyncerWorl
 
 
 async def test_a_pod_that_names_a_node_without_room_has_failed(synced: SyncerWorld):
-    """The test says what a scheduler says; a controller would make the pod again."""
+    """The test says what a scheduler says. A controller would make the pod again."""
     space, node = await shown_node(synced)
     async with lent(synced, node):
-        await synced.above.create(PODS, pod("web", nodeName=node), namespace=space)
+        await synced.tenant_client.create(PODS, pod("web", nodeName=node), namespace=space)
         twin = await eventually(lambda: synced.twin(PODS, space, "web"))
         assert names(twin) == {("In", node)}
         message = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod"
@@ -219,11 +223,11 @@ async def test_a_pod_that_names_a_node_without_room_has_failed(synced: SyncerWor
         await synced.report(space, "web", conditions=[{**said, "message": f"{message} ports."}])
         await gone(lambda: synced.twin(PODS, space, "web"))
         failed = await eventually(
-            lambda: synced.above.get(PODS, "web", namespace=space),
+            lambda: synced.tenant_client.get(PODS, "web", namespace=space),
             until=lambda body: body["status"]["phase"] == "Failed",
         )
         assert failed["status"]["reason"] == "NodePorts"
         await synced.idle()
         assert not await synced.has_twin(PODS, space, "web")
-        await synced.above.delete(PODS, "web", namespace=space)
-        await gone(lambda: synced.above.get(PODS, "web", namespace=space))
+        await synced.tenant_client.delete(PODS, "web", namespace=space)
+        await gone(lambda: synced.tenant_client.get(PODS, "web", namespace=space))

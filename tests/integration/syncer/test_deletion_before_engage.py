@@ -22,13 +22,13 @@ async def deleted(world: SyncerWorld, name: str) -> None:
         "metadata": {"name": name, "namespace": "default", "finalizers": [wellknown.FINALIZER]},
         "spec": {"clusterVersionName": "nope"},
     }
-    await world.below.create(VIRTUAL_CLUSTERS, body)
-    await world.below.delete(VIRTUAL_CLUSTERS, name, namespace="default")
+    await world.super_client.create(VIRTUAL_CLUSTERS, body)
+    await world.super_client.delete(VIRTUAL_CLUSTERS, name, namespace="default")
 
 
 async def let_go(world: SyncerWorld, name: str) -> None:
     async def reason() -> str:
-        body = await world.below.get(VIRTUAL_CLUSTERS, name, namespace="default")
+        body = await world.super_client.get(VIRTUAL_CLUSTERS, name, namespace="default")
         found = (
             conditions.find_condition(
                 (body.get("status") or {}).get("conditions"), wellknown.SYNCED
@@ -39,7 +39,7 @@ async def let_go(world: SyncerWorld, name: str) -> None:
 
     await eventually(reason, until=lambda said: said == "False Disengaged", within=30)
     free = {"metadata": {"finalizers": None}}
-    await world.below.patch(VIRTUAL_CLUSTERS, name, free, namespace="default")
+    await world.super_client.patch(VIRTUAL_CLUSTERS, name, free, namespace="default")
 
 
 @pytest.mark.parametrize("length", [10, 63], ids=["half made", "with a name that no tenant has"])

@@ -1,4 +1,4 @@
-"""Every kind that a tenant is shown lives the same life; each write is counted."""
+"""Every kind that a tenant is shown lives the same life. Each write is counted."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tenancy import wellknown
 from tenancy.policies import NodesSpec
 from tenancy.resources import EVENTS, PODS
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.shown_samples import SHOWN, MirroredSample, says
 from tests.integration.syncer.storage import force
+from tests.integration.syncer.synced_back_samples import SHOWN, MirroredSample, says
 from tests.integration.syncer.test_mirrors import EVERYTHING, serve
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import SyncerWorld, policed
@@ -41,16 +41,16 @@ from tests.support.eventually import eventually
 pytestmark = pytest.mark.thorough
 
 APART = {
-    EVENT: "is told and never taken back: below",
+    EVENT: "is posted and never withdrawn: see the test of Events here",
     TENANT_STATUS: "is not an object",
-    ASSIGNMENT: "is where a pod runs, and no object: test_seats",
-    TOKEN: "is a Secret below and nothing above: test_shown",
-    TENANT_NETWORK: "is a definition below and nothing above: test_networks",
+    ASSIGNMENT: "is where a pod runs, and no object: test_assigned_clusters",
+    TOKEN: "is a Secret of the super cluster only: test_synced_back",
+    TENANT_NETWORK: "is a definition of the super cluster only: test_networks",
     NETWORK_CRD: "is created once and then the tenant's: test_networks",
-    SERVICE_VARIABLES: "is a ConfigMap below and nothing above: test_services",
-    DEFAULT_POLICY: "is a NetworkPolicy below and nothing above: test_isolation",
-    RESOURCE_QUOTA: "is an object below and nothing above: test_quota",
-    LIMIT_RANGE: "is an object below and nothing above: test_quota",
+    SERVICE_VARIABLES: "is a ConfigMap of the super cluster only: test_services",
+    DEFAULT_POLICY: "is a NetworkPolicy of the super cluster only: test_isolation",
+    RESOURCE_QUOTA: "is an object of the super cluster only: test_quota",
+    LIMIT_RANGE: "is an object of the super cluster only: test_quota",
     QUOTA_REPORT: "is written by the syncer alone: test_quota",
 }
 SHOWN_KINDS = sorted({*dispatcher._BY_KEY_KIND} - {*APART})
@@ -58,7 +58,7 @@ SHOWN_KINDS = sorted({*dispatcher._BY_KEY_KIND} - {*APART})
 
 @dataclass(frozen=True)
 class MirrorLifecycle:
-    """One object of a kind that is shown, and everybody's hands but the syncer's."""
+    """One object of a kind that is shown, and all actors except the syncer."""
 
     world: SyncerWorld
     sample: MirroredSample
@@ -66,7 +66,7 @@ class MirrorLifecycle:
 
     async def shown(self) -> Object:
         """Return what the tenant sees."""
-        return await self.world.above.get(self.sample.resource, self.name)
+        return await self.world.tenant_client.get(self.sample.resource, self.name)
 
     async def is_seen(self, patch: Object, *, unlike: str = "") -> Object:
         """Wait until the tenant sees an object as a merge patch leaves it."""
@@ -77,9 +77,9 @@ class MirrorLifecycle:
         )
 
     async def change(self, patch: Object) -> None:
-        """Have somebody change the super cluster's object."""
+        """Have someone change the super cluster's object."""
         if patch:
-            await self.world.below.patch(self.sample.resource, self.name, patch)
+            await self.world.super_client.patch(self.sample.resource, self.name, patch)
 
     async def change_seen(self, patch: Object) -> None:
         """The same, and wait until the tenant sees it."""
@@ -87,11 +87,11 @@ class MirrorLifecycle:
         await self.is_seen(patch)
 
     async def remove(self) -> None:
-        """Have somebody delete the super cluster's object."""
+        """Have someone delete the super cluster's object."""
         await self.sample.remove(self.world, self.sample, self.name)
 
     async def make(self, sample: MirroredSample | None = None) -> None:
-        """Have somebody make it once more."""
+        """Have someone make it once more."""
         await self.sample.make(self.world, sample or self.sample, self.name)
 
     async def delete(self) -> None:
@@ -99,7 +99,7 @@ class MirrorLifecycle:
         if self.sample.resource.kind == "PersistentVolume":
             await force(self.world, self.name)
         else:
-            await self.world.above.delete(self.sample.resource, self.name)
+            await self.world.tenant_client.delete(self.sample.resource, self.name)
 
     def verbs(self, since: AuditMark) -> list[str]:
         """Return the syncer's writes in the tenant that took effect."""
@@ -123,8 +123,8 @@ class MirrorLifecycle:
 
 @pytest.fixture
 async def open_world(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
-    """A world whose tenant sees every class and every node; both sides serve all kinds."""
-    for client in (world.below, world.above):
+    """A world whose tenant sees every class and every node. Both sides serve all kinds."""
+    for client in (world.super_client, world.tenant_client):
         await serve(client)
     async with policed(world, structs.replace(EVERYTHING, nodes=NodesSpec(expose="all"))):
         yield world
@@ -150,7 +150,7 @@ async def test_life(open_world: SyncerWorld, kind: str):
         if sample.edit:
             before = await life.shown()
             async with life.costing(costs.edit):
-                await world.above.patch(sample.resource, life.name, sample.edit)
+                await world.tenant_client.patch(sample.resource, life.name, sample.edit)
                 await eventually(
                     life.shown,
                     until=lambda body: (
@@ -160,7 +160,7 @@ async def test_life(open_world: SyncerWorld, kind: str):
         if kind in MIRRORED:
             async with life.costing(("update",)):
                 lost = {"metadata": {"labels": {wellknown.MIRRORED: None}}}
-                await world.above.patch(sample.resource, life.name, lost)
+                await world.tenant_client.patch(sample.resource, life.name, lost)
                 await life.is_seen({"metadata": {"labels": {wellknown.MIRRORED: "true"}}})
         async with life.costing(costs.back):
             await life.delete()
@@ -200,42 +200,47 @@ async def test_life_of_an_event(world: SyncerWorld):
     """It is told, told again as it grows, and neither taken back nor repeated."""
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
-        await world.above.create(PODS, pod("web"), namespace=space)
+        await world.tenant_client.create(PODS, pod("web"), namespace=space)
         await world.start_pod(space, "web", node)
         twin = await world.twin(PODS, space, "web")
-        below = twin["metadata"]["namespace"]
-        about = {"kind": "Pod", "namespace": below, "name": "web", "uid": twin["metadata"]["uid"]}
+        super_space = twin["metadata"]["namespace"]
+        about = {
+            "kind": "Pod",
+            "namespace": super_space,
+            "name": "web",
+            "uid": twin["metadata"]["uid"],
+        }
         event = {
-            "metadata": {"name": "web.1", "namespace": below},
+            "metadata": {"name": "web.1", "namespace": super_space},
             "involvedObject": {"apiVersion": "v1", **about},
             "reason": "BackOff",
-            "message": f"{below}/web waits",
+            "message": f"{super_space}/web waits",
             "type": "Warning",
             "count": 1,
         }
         since = world.mark("tenant")
-        await world.below.create(EVENTS, event)
+        await world.super_client.create(EVENTS, event)
 
         async def told(count: int) -> Object:
             return await eventually(
-                lambda: world.above.get(EVENTS, "web.1", namespace=space),
+                lambda: world.tenant_client.get(EVENTS, "web.1", namespace=space),
                 until=lambda found: found["count"] == count,
             )
 
         assert (await told(1))["message"] == f"{space}/web waits"
-        await world.below.patch(EVENTS, "web.1", {"count": 2}, namespace=below)
+        await world.super_client.patch(EVENTS, "web.1", {"count": 2}, namespace=super_space)
         await told(2)
         edit = {"message": "mine"}
-        await world.above.patch(EVENTS, "web.1", edit, namespace=space)
+        await world.tenant_client.patch(EVENTS, "web.1", edit, namespace=space)
         await asyncio.sleep(0.2)
         await world.idle()
-    await world.below.patch(EVENTS, "web.1", {"count": 3}, namespace=below)
+    await world.super_client.patch(EVENTS, "web.1", {"count": 3}, namespace=super_space)
     async with world.syncer():
         await asyncio.sleep(0.2)
         await world.idle()
-        await world.below.patch(EVENTS, "web.1", {"count": 4}, namespace=below)
+        await world.super_client.patch(EVENTS, "web.1", {"count": 4}, namespace=super_space)
         await told(4)
-        await world.below.delete(EVENTS, "web.1", namespace=below)
+        await world.super_client.delete(EVENTS, "web.1", namespace=super_space)
         await asyncio.sleep(0.2)
         await world.idle()
     assert await told(4)

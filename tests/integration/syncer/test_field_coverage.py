@@ -119,7 +119,7 @@ PARTS = [
 
 
 def covered(part: field_rule_tables.RuleTable) -> Mapping[str, FieldRule]:
-    """Return a table; a whole object's head has rules of its own."""
+    """Return a table. A whole object's head has rules of its own."""
     head = dict.fromkeys(
         ("apiVersion", "kind", "metadata"), DropField("the head has its own rules")
     )
@@ -138,7 +138,7 @@ def test_the_census_finds_a_leaf_without_one(definitions, part):
 
 
 def leaves(definitions: Mapping[str, Any], name: str, path: str) -> Iterator[str]:
-    """Yield every path below a definition, those of objects included."""
+    """Yield every path of a definition, those of objects included."""
     for field, schema in definitions[name].get("properties", {}).items():
         where = f"{path}.{field}".lstrip(".")
         yield where

@@ -1,4 +1,4 @@
-"""The servers of a super cluster and of tenants: made, started, and declared as vc-manager does."""
+"""Control planes of a super cluster and of tenants, declared as vc-manager does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tenant_plane(
     api_args: Mapping[str, str] | None = None,
     controllers: Sequence[str] = (),
 ) -> LocalControlPlane:
-    """Return a tenant's control plane, not started yet; `controllers` beside those of all.
+    """Return a tenant's control plane, not started yet. `controllers` are additional ones.
 
     Like the product's, its API server taints no new nodes. No controller would remove the taint.
     """
@@ -64,25 +64,25 @@ def super_plane_of(folder: Path, minor: str | None = None) -> LocalControlPlane:
 
 
 async def begin_super(plane: LocalControlPlane) -> None:
-    """Start a super cluster that knows our kinds and the syncer."""
+    """Start a super cluster with the product's CRDs and the syncer's rights."""
     await plane.start()
     async with Client(plane.endpoint) as client:
         await declared_tenants.install(client, SYNCER, gate=True)
 
 
 async def begin_tenant(plane: LocalControlPlane) -> None:
-    """Start a tenant that knows the syncer."""
+    """Start a tenant with the syncer's rights."""
     await plane.start()
     async with Client(plane.endpoint) as client:
         await grant(client, TENANT_RBAC_RULES)
 
 
 async def declare(
-    below: Client, plane: LocalControlPlane, *, name: str = "", service_cidr: str = SLICE
+    super_client: Client, plane: LocalControlPlane, *, name: str = "", service_cidr: str = SLICE
 ) -> Tenant:
-    """Declare a VirtualCluster whose control plane is this one, as vc-manager leaves it."""
+    """Declare a VirtualCluster for a control plane, as vc-manager does."""
     return await declared_tenants.enlist(
-        below,
+        super_client,
         {"syncer": plane.kubeconfig(SYNCER, group="")},
         name=name or fresh_name("vc"),
         service_range=service_cidr,
@@ -96,21 +96,24 @@ async def own_world(
     api_args: Mapping[str, str] | None = None,
     controllers: Sequence[str] = (),
 ) -> AsyncIterator[SyncerWorld]:
-    """A tenant of the test's own, whose store it may break; `controllers` beside those of all."""
+    """Run a tenant for one test, which may break its store. `controllers` are additional ones."""
     plane = tenant_plane(folder, folder.name, api_args=api_args, controllers=controllers)
     await begin_tenant(plane)
     try:
-        async with Client(super_plane.endpoint) as below, Client(plane.endpoint) as above:
-            tenant = await declare(below, plane)
+        async with (
+            Client(super_plane.endpoint) as super_client,
+            Client(plane.endpoint) as tenant_client,
+        ):
+            tenant = await declare(super_client, plane)
             yield SyncerWorld(
                 super_plane=super_plane,
                 tenant_plane=plane,
                 tenant=tenant,
-                below=below,
-                above=above,
-                others=await names_of_others(below, above, tenant),
+                super_client=super_client,
+                tenant_client=tenant_client,
+                others=await names_of_others(super_client, tenant_client, tenant),
             )
-            with contextlib.suppress(NotFound):  # or every later syncer would call for it
-                await below.delete(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
+            with contextlib.suppress(NotFound):  # a later syncer would try to engage it
+                await super_client.delete(VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace)
     finally:
         await plane.stop()

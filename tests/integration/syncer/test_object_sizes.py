@@ -29,7 +29,7 @@ LIMIT = 1024 * 1024
 MANY = 1000
 KEYS = 5000
 BYTES = bytes(range(256))
-"""Every byte there is; as a text that is no UTF-8."""
+"""Every byte there is. As a text that is no UTF-8."""
 DOTTED = ".".join(("n" * 63, "a" * 63, "m" * 63, "e" * 61))
 """253 characters: the longest name of an object."""
 LABEL = "l" * 63
@@ -69,12 +69,14 @@ async def test_configuration_arrives_byte_for_byte(
     space = await synced.namespace()
     maps: Object = {"binaryData" if is_binary else "data": data}
     secrets = data if is_binary else {key: encoded(value.encode()) for key, value in data.items()}
-    await synced.above.create(CONFIG_MAPS, {"metadata": {"name": "map"}, **maps}, namespace=space)
-    await synced.above.create(
+    await synced.tenant_client.create(
+        CONFIG_MAPS, {"metadata": {"name": "map"}, **maps}, namespace=space
+    )
+    await synced.tenant_client.create(
         SECRETS, {"metadata": {"name": "secret"}, "data": secrets}, namespace=space
     )
-    await synced.above.create(PODS, mounting("configMap", "map"), namespace=space)
-    await synced.above.create(PODS, mounting("secret", "secret"), namespace=space)
+    await synced.tenant_client.create(PODS, mounting("configMap", "map"), namespace=space)
+    await synced.tenant_client.create(PODS, mounting("secret", "secret"), namespace=space)
     for name in ("map", "secret"):
         await eventually(lambda n=name: synced.twin(PODS, space, n), within=30)
     found = await synced.twin(CONFIG_MAPS, space, "map")
@@ -86,7 +88,9 @@ async def test_configuration_arrives_byte_for_byte(
     assert (await synced.twin(SECRETS, space, "secret"))["data"] == secrets
     # What was carried whole is recognised as such, and not written again.
     since = synced.mark("super")
-    await synced.above.patch(PODS, "map", {"metadata": {"labels": {"a": "b"}}}, namespace=space)
+    await synced.tenant_client.patch(
+        PODS, "map", {"metadata": {"labels": {"a": "b"}}}, namespace=space
+    )
     await eventually(
         lambda: synced.twin(PODS, space, "map"),
         until=lambda body: body["metadata"]["labels"].get("a") == "b",
@@ -100,7 +104,7 @@ async def test_configuration_arrives_byte_for_byte(
 async def test_a_thousand_variables_and_envfrom_of_five_thousand_keys(synced: SyncerWorld):
     space = await synced.namespace()
     data = {f"KEY_{number:04}": str(number) for number in range(KEYS)}
-    await synced.above.create(
+    await synced.tenant_client.create(
         CONFIG_MAPS, {"metadata": {"name": "many"}, "data": data}, namespace=space
     )
     env = [{"name": f"A_{number:04}", "value": f"v{number}" * 20} for number in range(MANY)]
@@ -110,7 +114,7 @@ async def test_a_thousand_variables_and_envfrom_of_five_thousand_keys(synced: Sy
         "env": env,
         "envFrom": [{"configMapRef": {"name": "many"}}],
     }
-    await synced.above.create(PODS, pod("web", containers=[container]), namespace=space)
+    await synced.tenant_client.create(PODS, pod("web", containers=[container]), namespace=space)
     twin = await eventually(lambda: synced.twin(PODS, space, "web"), within=30)
     made = twin["spec"]["containers"][0]
     assert made["name"] == LABEL
@@ -133,18 +137,18 @@ async def test_the_longest_names(synced: SyncerWorld):
     """Of a namespace, a pod, what it mounts, a Service, a port, a label and its value."""
     space = await synced.namespace(f"{LABEL[:-1]}a")
     long_label = {f"{'d' * 63}.{'e' * 63}.{'f' * 63}.{'g' * 61}/{LABEL}": LABEL}
-    await synced.above.create(
+    await synced.tenant_client.create(
         CONFIG_MAPS, {"metadata": {"name": DOTTED}, "data": {"a": "b"}}, namespace=space
     )
-    await synced.above.create(
+    await synced.tenant_client.create(
         SECRETS, {"metadata": {"name": DOTTED}, "stringData": {"a": "b"}}, namespace=space
     )
-    await synced.above.create(PERSISTENT_VOLUME_CLAIMS, _claim(DOTTED), namespace=space)
+    await synced.tenant_client.create(PERSISTENT_VOLUME_CLAIMS, _claim(DOTTED), namespace=space)
     service: Any = {
         "metadata": {"name": LABEL, "labels": long_label},
         "spec": {"selector": long_label, "ports": [{"name": "p" * 63, "port": 80}]},
     }
-    await synced.above.create(SERVICES, service, namespace=space)
+    await synced.tenant_client.create(SERVICES, service, namespace=space)
     body = pod(
         DOTTED,
         hostname=LABEL,
@@ -156,7 +160,7 @@ async def test_the_longest_names(synced: SyncerWorld):
         ],
     )
     body["metadata"]["labels"] = long_label
-    made = await eventually(lambda: synced.above.create(PODS, body, namespace=space))
+    made = await eventually(lambda: synced.tenant_client.create(PODS, body, namespace=space))
     twin = await eventually(lambda: synced.twin(PODS, space, DOTTED), within=30)
     assert len(twin["metadata"]["namespace"]) == len(LABEL)
     carried = {wellknown.translate_label_key(key): value for key, value in long_label.items()}
@@ -167,9 +171,9 @@ async def test_the_longest_names(synced: SyncerWorld):
     assert [volume for volume in spec["volumes"] if "projected" not in volume] == own
     for resource in (CONFIG_MAPS, SECRETS, PERSISTENT_VOLUME_CLAIMS):
         await eventually(lambda r=resource: synced.twin(r, space, DOTTED))
-    below = await eventually(lambda: synced.twin(SERVICES, space, LABEL))
-    assert below["spec"]["selector"].items() >= carried.items()
-    assert below["spec"]["ports"][0]["name"] == "p" * 63
+    super_service = await eventually(lambda: synced.twin(SERVICES, space, LABEL))
+    assert super_service["spec"]["selector"].items() >= carried.items()
+    assert super_service["spec"]["ports"][0]["name"] == "p" * 63
 
 
 FULL = 256 * 1024
@@ -191,7 +195,9 @@ async def test_objects_with_all_the_annotations_that_the_api_takes(synced: Synce
         (NETWORK_POLICIES, {"spec": {"podSelector": {}}}),
     ):
         metadata = {"name": "full", "annotations": full}
-        await synced.above.create(resource, {"metadata": metadata, **fields}, namespace=space)
+        await synced.tenant_client.create(
+            resource, {"metadata": metadata, **fields}, namespace=space
+        )
     volumes = [
         {"name": "down", "downwardAPI": {"items": _FILES}},
         {"name": "map", "configMap": {"name": "full"}},
@@ -199,7 +205,7 @@ async def test_objects_with_all_the_annotations_that_the_api_takes(synced: Synce
     ]
     body = pod("full", volumes=volumes)
     body["metadata"]["annotations"] = {"large": "v" * 210_000, "small": "s"}
-    await synced.above.create(PODS, body, namespace=space)
+    await synced.tenant_client.create(PODS, body, namespace=space)
     twin = await eventually(lambda: synced.twin(PODS, space, "full"), within=30)
     annotations = twin["metadata"]["annotations"]
     assert ("large" in annotations, annotations["small"]) == (False, "s")
@@ -215,7 +221,7 @@ async def test_objects_with_all_the_annotations_that_the_api_takes(synced: Synce
     await synced.idle()
     assert synced.writes("super", since) == []
     change = {"metadata": {"annotations": {"large": "short", "small": None}}}
-    await synced.above.patch(PODS, "full", change, namespace=space)
+    await synced.tenant_client.patch(PODS, "full", change, namespace=space)
     await eventually(
         lambda: synced.twin(PODS, space, "full"),
         until=lambda found: found["metadata"]["annotations"].get("large") == "short",
@@ -224,7 +230,7 @@ async def test_objects_with_all_the_annotations_that_the_api_takes(synced: Synce
         "metadata": {"name": "full", "annotations": {**full}},
         "spec": {"ports": [{"port": 80}]},
     }
-    await synced.above.create(SERVICES, service, namespace=space)
+    await synced.tenant_client.create(SERVICES, service, namespace=space)
     await eventually(
         lambda: synced.events(space),
         until=lambda found: any("the limit is 262144" in each["message"] for each in found),

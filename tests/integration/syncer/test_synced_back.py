@@ -16,8 +16,8 @@ from kubeio.api.client import Client
 from kubeio.errors import Unauthorized
 from tenancy import names, wellknown
 from tenancy.resources import EVENTS, NODES, PODS, SECRETS
+from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import HOME, SyncerWorld, SyncerWrite
 from tests.support.controlplane import AuditMark, LocalControlPlane
@@ -36,7 +36,7 @@ async def own(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[S
 async def running_pod(world: SyncerWorld) -> tuple[str, str]:
     """Have a pod run on a node of its own."""
     space, node = await world.namespace(), await world.super_node()
-    await world.above.create(PODS, pod("web"), namespace=space)
+    await world.tenant_client.create(PODS, pod("web"), namespace=space)
     await world.start_pod(space, "web", node)
     return space, node
 
@@ -53,10 +53,10 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: SyncerWorld):
     since = synced.mark("tenant")
 
     async def condition(**fields: str) -> None:
-        live = await synced.below.get(NODES, node)
+        live = await synced.super_client.get(NODES, node)
         ready = {**live["status"]["conditions"][0], **fields}
         body = {"status": {"conditions": [ready]}}
-        await synced.below.patch(NODES, node, body, subresource="status")
+        await synced.super_client.patch(NODES, node, body, subresource="status")
 
     await condition(lastHeartbeatTime="2026-02-02T00:00:00Z")
     await asyncio.sleep(0.3)
@@ -64,7 +64,7 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: SyncerWorld):
     assert about(synced, since, space, node) == []
     await condition(status="False", reason="KubeletNotReady")
     shown = await eventually(
-        lambda: synced.above.get(NODES, node),
+        lambda: synced.tenant_client.get(NODES, node),
         until=lambda body: body["status"]["conditions"][0]["status"] == "False",
     )
     assert shown["status"]["conditions"][0]["reason"] == "KubeletNotReady"
@@ -75,14 +75,15 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: SyncerWorld):
 async def test_a_node_that_its_tenant_deleted_comes_back(synced: SyncerWorld):
     """V-04, REL-23: with all that is shown of it."""
     space, node = await running_pod(synced)
-    shown = await synced.above.get(NODES, node)
-    await synced.above.delete(NODES, node)
+    shown = await synced.tenant_client.get(NODES, node)
+    await synced.tenant_client.delete(NODES, node)
     back = await eventually(
-        lambda: synced.above.get(NODES, node),
+        lambda: synced.tenant_client.get(NODES, node),
         until=lambda body: body["metadata"]["uid"] != shown["metadata"]["uid"],
     )
     await eventually(
-        lambda: synced.above.get(NODES, node), until=lambda body: body["status"].get("addresses")
+        lambda: synced.tenant_client.get(NODES, node),
+        until=lambda body: body["status"].get("addresses"),
     )
     assert back["metadata"]["labels"][wellknown.VIRTUAL_NODE] == "true"
     await synced.idle()
@@ -93,10 +94,10 @@ async def test_a_node_that_its_tenant_deleted_comes_back(synced: SyncerWorld):
 
 async def test_a_node_goes_some_time_after_its_last_pod(synced: SyncerWorld):
     space, node = await running_pod(synced)
-    await synced.above.delete(PODS, "web", namespace=space)
-    assert await synced.above.get(NODES, node)
+    await synced.tenant_client.delete(PODS, "web", namespace=space)
+    assert await synced.tenant_client.get(NODES, node)
     await synced.remove_pod(space, "web")
-    await gone(lambda: synced.above.get(NODES, node))
+    await gone(lambda: synced.tenant_client.get(NODES, node))
 
 
 async def test_a_finished_pod_keeps_its_node(synced: SyncerWorld):
@@ -104,14 +105,14 @@ async def test_a_finished_pod_keeps_its_node(synced: SyncerWorld):
     await synced.report(space, "web", phase="Succeeded")
     await asyncio.sleep(0.6)  # longer than a node lingers here
     await synced.idle()
-    assert await synced.above.get(NODES, node)
+    assert await synced.tenant_client.get(NODES, node)
 
 
 async def test_a_super_node_that_is_gone_is_gone_here(synced: SyncerWorld):
     """REL-41: as soon as it is gone there."""
     _, node = await running_pod(synced)
-    await synced.below.delete(NODES, node)
-    await gone(lambda: synced.above.get(NODES, node))
+    await synced.super_client.delete(NODES, node)
+    await gone(lambda: synced.tenant_client.get(NODES, node))
 
 
 async def test_a_node_of_the_tenants_own_making_is_filled_only_when_it_runs_a_pod(
@@ -123,10 +124,10 @@ async def test_a_node_of_the_tenants_own_making_is_filled_only_when_it_runs_a_po
         "kind": "Node",
         "metadata": {"name": node, "labels": {wellknown.VIRTUAL_NODE: "true"}},
     }
-    await synced.above.create(NODES, made)
+    await synced.tenant_client.create(NODES, made)
     await asyncio.sleep(0.5)
     await synced.idle()
-    live = await synced.above.get(NODES, node)
+    live = await synced.tenant_client.get(NODES, node)
     assert not live["status"].get("addresses")
 
 
@@ -136,11 +137,13 @@ async def test_the_agents_address_follows_its_pod(synced: SyncerWorld):
     agent["metadata"]["labels"] = {"app.kubernetes.io/name": "vn-agent"}
     agent["spec"]["nodeName"] = node
     agent["spec"]["serviceAccountName"] = "default"
-    await eventually(lambda: synced.below.create(PODS, agent, namespace=HOME))
+    await eventually(lambda: synced.super_client.create(PODS, agent, namespace=HOME))
     status = {"status": {"podIP": "10.244.9.9", "podIPs": [{"ip": "10.244.9.9"}]}}
-    await synced.below.patch(PODS, f"agent-{node}", status, namespace=HOME, subresource="status")
+    await synced.super_client.patch(
+        PODS, f"agent-{node}", status, namespace=HOME, subresource="status"
+    )
     await eventually(
-        lambda: synced.above.get(NODES, node),
+        lambda: synced.tenant_client.get(NODES, node),
         until=lambda body: (
             {"type": wellknown.AGENT_ADDRESS, "address": "10.244.9.9"}
             in body["status"]["addresses"]
@@ -148,7 +151,7 @@ async def test_the_agents_address_follows_its_pod(synced: SyncerWorld):
     )
 
 
-async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: SyncerWorld):
+async def test_a_condition_of_the_node_reports_which_way_its_agent_goes(own: SyncerWorld):
     """What the agent tells on its own pod, in the words that it uses for it."""
 
     async def reads(status: str, reason: str) -> None:
@@ -157,7 +160,7 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: Syncer
             shown = found.get(wellknown.KUBELET_DIRECT) or {}
             return (shown.get("status"), shown.get("reason")) == (status, reason)
 
-        await eventually(lambda: own.above.get(NODES, node), until=says)
+        await eventually(lambda: own.tenant_client.get(NODES, node), until=says)
 
     async with own.syncer():
         _, node = await running_pod(own)
@@ -166,15 +169,17 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: Syncer
         agent["metadata"]["labels"] = {"app.kubernetes.io/name": "vn-agent"}
         agent["spec"]["nodeName"] = node
         agent["spec"]["serviceAccountName"] = "default"
-        made = await eventually(lambda: own.below.create(PODS, agent, namespace=HOME))
+        made = await eventually(lambda: own.super_client.create(PODS, agent, namespace=HOME))
         address = {"status": {"podIP": "10.244.9.8", "podIPs": [{"ip": "10.244.9.8"}]}}
-        await own.below.patch(PODS, f"agent-{node}", address, namespace=HOME, subresource="status")
+        await own.super_client.patch(
+            PODS, f"agent-{node}", address, namespace=HOME, subresource="status"
+        )
         await reads("True", "Kubelet")
         uid = made["metadata"]["uid"]
         subject = EventSubject(name=f"agent-{node}", namespace=HOME, uid=uid, node=node)
         now = datetime.now(UTC)
         told = build_event(subject, wellknown.UPSTREAM_API_SERVER, now)
-        around = await own.below.create(EVENTS, told)
+        around = await own.super_client.create(EVENTS, told)
         await reads("False", "KubeletUntrusted")
     since = own.mark("tenant")
     async with own.syncer():
@@ -183,43 +188,43 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: Syncer
         assert [write for write in own.writes("tenant", since) if write.name == node] == []
         # By a clock that was set back.
         told = build_event(subject, wellknown.UPSTREAM_KUBELET, now - timedelta(seconds=10))
-        straight = await own.below.create(EVENTS, told)
+        straight = await own.super_client.create(EVENTS, told)
         await reads("True", "Kubelet")
-        await own.below.delete(EVENTS, straight["metadata"]["name"], namespace=HOME)
+        await own.super_client.delete(EVENTS, straight["metadata"]["name"], namespace=HOME)
         await reads("False", "KubeletUntrusted")
-        await own.below.delete(EVENTS, around["metadata"]["name"], namespace=HOME)
+        await own.super_client.delete(EVENTS, around["metadata"]["name"], namespace=HOME)
         await reads("True", "Kubelet")
 
 
-async def test_events_about_a_pod_are_told_once_without_super_names(synced: SyncerWorld):
+async def test_events_about_a_pod_are_reported_once_without_super_names(synced: SyncerWorld):
     space, _ = await running_pod(synced)
     twin = await synced.twin(PODS, space, "web")
-    own = await synced.above.get(PODS, "web", namespace=space)
-    below = synced.super_namespace(space)
+    own = await synced.tenant_client.get(PODS, "web", namespace=space)
+    super_space = synced.super_namespace(space)
     event = {
-        "metadata": {"name": "web.1a2b", "namespace": below},
+        "metadata": {"name": "web.1a2b", "namespace": super_space},
         "involvedObject": {
             "apiVersion": "v1",
             "kind": "Pod",
-            "namespace": below,
+            "namespace": super_space,
             "name": "web",
             "uid": twin["metadata"]["uid"],
         },
         "reason": "BackOff",
-        "message": f"restarting pod web_{below}({twin['metadata']['uid']})",
+        "message": f"restarting pod web_{super_space}({twin['metadata']['uid']})",
         "type": "Warning",
         "count": 1,
         "source": {"component": "kubelet"},
     }
     await synced.idle()
     since = synced.mark("tenant")
-    await synced.below.create(EVENTS, event)
-    told = await eventually(lambda: synced.above.get(EVENTS, "web.1a2b", namespace=space))
+    await synced.super_client.create(EVENTS, event)
+    told = await eventually(lambda: synced.tenant_client.get(EVENTS, "web.1a2b", namespace=space))
     assert told["involvedObject"]["uid"] == own["metadata"]["uid"]
     assert told["message"] == f"restarting pod web_{space}({own['metadata']['uid']})"
     # The same state again is no news.
-    await synced.below.patch(
-        EVENTS, "web.1a2b", {"metadata": {"labels": {"a": "b"}}}, namespace=below
+    await synced.super_client.patch(
+        EVENTS, "web.1a2b", {"metadata": {"labels": {"a": "b"}}}, namespace=super_space
     )
     await asyncio.sleep(0.3)
     await synced.idle()
@@ -238,10 +243,10 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: SyncerWorld):
     source = {"audience": "vault", "expirationSeconds": 900, "path": "t"}
     volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": source}]}}
     await eventually(
-        lambda: synced.above.create(PODS, pod("web", volumes=[volume]), namespace=space)
+        lambda: synced.tenant_client.create(PODS, pod("web", volumes=[volume]), namespace=space)
     )
     await eventually(lambda: synced.twin(PODS, space, "web"))
-    found = await synced.below.list(SECRETS, namespace=synced.super_namespace(space))
+    found = await synced.super_client.list(SECRETS, namespace=synced.super_namespace(space))
     by_audience = {
         item["metadata"]["annotations"][wellknown.TOKEN_AUDIENCE]: item for item in found["items"]
     }
@@ -272,7 +277,7 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: SyncerWorld):
 
     # Half of its life has passed, as far as the record says.
     late = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-    await synced.below.patch(
+    await synced.super_client.patch(
         SECRETS,
         shared["metadata"]["name"],
         {"metadata": {"annotations": {wellknown.TOKEN_RENEW: late}}},
@@ -285,8 +290,8 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: SyncerWorld):
     assert renewed["metadata"]["uid"] == shared["metadata"]["uid"]
     assert names.TOKEN_SECRET_PREFIX in renewed["metadata"]["name"]
 
-    # Emptied below, it is put back at once, whatever its life.
-    await synced.below.patch(
+    # An emptied super object is restored at once, whatever its lifetime.
+    await synced.super_client.patch(
         SECRETS,
         renewed["metadata"]["name"],
         {"data": None},
@@ -302,10 +307,10 @@ async def test_readiness_gates_go_down_and_stay_the_tenants(synced: SyncerWorld)
     space, node = await synced.namespace(), await synced.super_node()
     gate = "example.com/ready"
     gated = pod("web", readinessGates=[{"conditionType": gate}])
-    await synced.above.create(PODS, gated, namespace=space)
+    await synced.tenant_client.create(PODS, gated, namespace=space)
     await synced.start_pod(space, "web", node)
     own = {"type": gate, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    await synced.above.patch(
+    await synced.tenant_client.patch(
         PODS,
         "web",
         {"status": {"conditions": [own]}},
@@ -319,7 +324,7 @@ async def test_readiness_gates_go_down_and_stay_the_tenants(synced: SyncerWorld)
     )
     await synced.report(space, "web", **{**running_status("web"), "message": "news"})
     shown = await eventually(
-        lambda: synced.above.get(PODS, "web", namespace=space),
+        lambda: synced.tenant_client.get(PODS, "web", namespace=space),
         until=lambda body: body["status"].get("message") == "news",
     )
     kinds = {item["type"]: item["status"] for item in shown["status"]["conditions"]}
@@ -332,11 +337,11 @@ async def test_forged_conditions_of_gates_cost_a_write_or_two(synced: SyncerWorl
     space, node = await synced.namespace(), await synced.super_node()
     gate = "example.com/ready"
     gated = pod("web", readinessGates=[{"conditionType": gate}])
-    await synced.above.create(PODS, gated, namespace=space)
+    await synced.tenant_client.create(PODS, gated, namespace=space)
     await synced.start_pod(space, "web", node)
     await synced.idle()
     since = {side: synced.mark(side) for side in ("super", "tenant")}
-    live = await synced.above.get(PODS, "web", namespace=space)
+    live = await synced.tenant_client.get(PODS, "web", namespace=space)
     zoned = "2026-01-01T02:00:00+02:00"
     forged = [
         {"type": gate, "status": "True", "lastTransitionTime": zoned},
@@ -345,7 +350,7 @@ async def test_forged_conditions_of_gates_cost_a_write_or_two(synced: SyncerWorl
     ]
     others = [item for item in live["status"]["conditions"] if item["type"] != "Ready"]
     body = {"status": {"conditions": [*forged, *others]}}
-    await synced.above.patch(PODS, "web", body, namespace=space, subresource="status")
+    await synced.tenant_client.patch(PODS, "web", body, namespace=space, subresource="status")
     twin = await eventually(
         lambda: synced.twin(PODS, space, "web"),
         until=lambda found: any(c["type"] == gate for c in found["status"]["conditions"]),
@@ -354,24 +359,28 @@ async def test_forged_conditions_of_gates_cost_a_write_or_two(synced: SyncerWorl
     await synced.idle()
     said = {item["type"]: item["status"] for item in twin["status"]["conditions"]}
     assert (said[gate], said["Ready"]) == ("True", "True")
-    own = await synced.above.get(PODS, "web", namespace=space)
+    own = await synced.tenant_client.get(PODS, "web", namespace=space)
     ready = [c["status"] for c in own["status"]["conditions"] if c["type"] == "Ready"]
     assert ready == ["True"]
-    below = [w.resource for w in synced.writes("super", since["super"]) if w.name == "web"]
-    above = [w.resource for w in synced.writes("tenant", since["tenant"]) if w.name == "web"]
-    assert below == ["pods/status"]
-    assert 1 <= len(above) <= 2
+    super_writes = [w.resource for w in synced.writes("super", since["super"]) if w.name == "web"]
+    tenant_writes = [
+        w.resource for w in synced.writes("tenant", since["tenant"]) if w.name == "web"
+    ]
+    assert super_writes == ["pods/status"]
+    assert 1 <= len(tenant_writes) <= 2
 
 
-async def test_a_scheduling_gate_holds_a_pod_above(synced: SyncerWorld):
+async def test_a_scheduling_gate_holds_a_pod(synced: SyncerWorld):
     space = await synced.namespace()
     gated = pod("web", schedulingGates=[{"name": "example.com/wait"}])
-    await synced.above.create(PODS, gated, namespace=space)
+    await synced.tenant_client.create(PODS, gated, namespace=space)
     await asyncio.sleep(0.3)
     await synced.idle()
     assert not await synced.has_twin(PODS, space, "web")
-    held = await synced.above.get(PODS, "web", namespace=space)
+    held = await synced.tenant_client.get(PODS, "web", namespace=space)
     conditions = {item["type"]: item["reason"] for item in held["status"]["conditions"]}
     assert conditions == {"PodScheduled": "SchedulingGated"}
-    await synced.above.patch(PODS, "web", {"spec": {"schedulingGates": None}}, namespace=space)
+    await synced.tenant_client.patch(
+        PODS, "web", {"spec": {"schedulingGates": None}}, namespace=space
+    )
     await eventually(lambda: synced.twin(PODS, space, "web"))

@@ -1,4 +1,4 @@
-"""A target that loses its pods, that answers, and that is granted no more: two real API servers."""
+"""A target that loses its pods, and one whose grant is withdrawn, on two real API servers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tenancy.resources import (
     SUPER_CLUSTERS,
     VIRTUAL_CLUSTERS,
 )
-from tests.integration.syncer.far import TargetWorld
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.test_seats import (  # noqa: F401 - fixtures
+from tests.integration.syncer.target_world import TargetWorld
+from tests.integration.syncer.test_assigned_clusters import (  # noqa: F401 - fixtures
     THERE,
     condition,
-    far,
     own_plane,
     second,
+    target_world,
     tenant,
 )
 from tests.integration.syncer.world import HOME
@@ -40,133 +40,149 @@ pytestmark = needs_address
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controller": True}
 
 
-async def run_pods(far: TargetWorld, *names: str, owner: str = "") -> str:  # noqa: F811
-    """Have pods run there; returns their namespace."""
-    space = await far.world.namespace()
+async def run_pods(target_world: TargetWorld, *names: str, owner: str = "") -> str:  # noqa: F811
+    """Have pods run there. Returns their namespace."""
+    space = await target_world.world.namespace()
     for name in names:
         body = pod(name, nodeSelector=THERE)
         body["metadata"]["labels"]["part"] = "all"
         if owner:
             body["metadata"]["ownerReferences"] = [{**OWNER, "uid": owner}]
-        await far.world.above.create(PODS, body, namespace=space)
-        await far.start_pod(space, name)
+        await target_world.world.tenant_client.create(PODS, body, namespace=space)
+        await target_world.start_pod(space, name)
         await eventually(
-            lambda name=name: far.world.above.get(PODS, name, namespace=space),
+            lambda name=name: target_world.world.tenant_client.get(PODS, name, namespace=space),
             until=lambda found: condition(found, "Ready") == "True",
         )
     return space
 
 
-async def said(far: TargetWorld, kind: str) -> Any:  # noqa: F811
+async def said(target_world: TargetWorld, kind: str) -> Any:  # noqa: F811
     """Return a condition of the SuperCluster."""
-    body = await far.world.below.get(SUPER_CLUSTERS, far.name)
+    body = await target_world.world.super_client.get(SUPER_CLUSTERS, target_world.name)
     return conditions.find_condition((body.get("status") or {}).get("conditions"), kind)
 
 
-async def listed(far: TargetWorld) -> Object:  # noqa: F811
+async def listed(target_world: TargetWorld) -> Object:  # noqa: F811
     """Return what the VirtualCluster's status says of it, empty when nothing."""
-    tenant_of = far.world.tenant
-    body = await far.world.below.get(
+    tenant_of = target_world.world.tenant
+    body = await target_world.world.super_client.get(
         VIRTUAL_CLUSTERS, tenant_of.name, namespace=tenant_of.namespace
     )
     found = (body.get("status") or {}).get("targets") or []
-    return next((each for each in found if each["name"] == far.name), {})
+    return next((each for each in found if each["name"] == target_world.name), {})
 
 
-async def is_gone(far: TargetWorld, resource: Any, name: str, namespace: str = "") -> bool:  # noqa: F811
+async def is_gone(target_world: TargetWorld, resource: Any, name: str, namespace: str = "") -> bool:  # noqa: F811
     try:
-        await far.world.above.get(resource, name, namespace=namespace)
+        await target_world.world.tenant_client.get(resource, name, namespace=namespace)
     except NotFound:
         return True
     return False
 
 
-async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far: TargetWorld):  # noqa: F811
+async def test_many_missing_pods_are_lost_only_after_a_confirmation(
+    target_world: TargetWorld,  # noqa: F811
+):
     """X-38, X-19: the same cluster, with a store that was set back."""
-    await far.granted()
+    await target_world.granted()
     names = [f"p{number}" for number in range(MIN_MISSING_PODS)]
-    space = await run_pods(far, *names)
-    await eventually(lambda: said(far, "Followed"), until=lambda c: c and c["status"] == "True")
-    await far.world.below.delete(SECRETS, far.name, namespace=HOME)
-    await eventually(lambda: far.target() is None)
-    below = far.world.super_namespace(space)
+    space = await run_pods(target_world, *names)
+    await eventually(
+        lambda: said(target_world, "Followed"), until=lambda c: c and c["status"] == "True"
+    )
+    await target_world.world.super_client.delete(SECRETS, target_world.name, namespace=HOME)
+    await eventually(lambda: target_world.target() is None)
+    super_space = target_world.world.super_namespace(space)
     for name in names:
-        await far.there.delete(PODS, name, namespace=below, grace_seconds=0)
-    await far.secret()
+        await target_world.target_client.delete(PODS, name, namespace=super_space, grace_seconds=0)
+    await target_world.secret()
     held = await eventually(
-        lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "True", within=60
+        lambda: said(target_world, "LossesHeld"),
+        until=lambda c: c and c["status"] == "True",
+        within=60,
     )
     assert f"{MIN_MISSING_PODS} of the {MIN_MISSING_PODS} pods" in held["message"]
-    await far.world.above.delete(PODS, "p1", namespace=space)
-    await far.world.idle()
+    await target_world.world.tenant_client.delete(PODS, "p1", namespace=space)
+    await target_world.world.idle()
     for name in names:
-        found = await far.world.above.get(PODS, name, namespace=space)
+        found = await target_world.world.tenant_client.get(PODS, name, namespace=space)
         assert found["status"]["phase"] == "Running", "nothing is concluded"
-    losses = (await far.world.below.get(SUPER_CLUSTERS, far.name))["status"]["losses"]
+    losses = (await target_world.world.super_client.get(SUPER_CLUSTERS, target_world.name))[
+        "status"
+    ]["losses"]
     assert (losses["missing"], losses["total"]) == (MIN_MISSING_PODS, MIN_MISSING_PODS)
     word = {wellknown.CONFIRM_LOSSES: losses["state"]}
-    await far.world.below.patch(SUPER_CLUSTERS, far.name, {"metadata": {"annotations": word}})
+    await target_world.world.super_client.patch(
+        SUPER_CLUSTERS, target_world.name, {"metadata": {"annotations": word}}
+    )
     await eventually(
-        lambda: far.world.above.get(PODS, "p0", namespace=space),
+        lambda: target_world.world.tenant_client.get(PODS, "p0", namespace=space),
         until=lambda found: found["status"]["phase"] == "Failed",
         within=60,
     )
-    await eventually(lambda: is_gone(far, PODS, "p1", space), within=60)
-    await eventually(lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "False")
-    body = await far.world.below.get(SUPER_CLUSTERS, far.name)
+    await eventually(lambda: is_gone(target_world, PODS, "p1", space), within=60)
+    await eventually(
+        lambda: said(target_world, "LossesHeld"), until=lambda c: c and c["status"] == "False"
+    )
+    body = await target_world.world.super_client.get(SUPER_CLUSTERS, target_world.name)
     assert wellknown.CONFIRM_LOSSES not in (body["metadata"].get("annotations") or {}), "used up"
     assert "losses" not in body["status"]
 
 
 async def test_its_node_has_a_lease_that_ends_with_its_answers(
-    far: TargetWorld,  # noqa: F811
+    target_world: TargetWorld,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ):
     """V-01, V-02."""
     monkeypatch.setattr("syncer.clusters.target_cluster.HEALTH_CHECK_SECONDS", 0.2)
     monkeypatch.setattr(target_lease, "RENEW_SECONDS", 0.3)
-    await far.granted()
+    await target_world.granted()
 
     async def renewed() -> str:
-        lease = await far.world.above.get(LEASES, far.node, namespace="kube-node-lease")
+        lease = await target_world.world.tenant_client.get(
+            LEASES, target_world.node, namespace="kube-node-lease"
+        )
         return str(lease["spec"]["renewTime"])
 
     first = await eventually(renewed)
     await eventually(renewed, until=lambda now: now != first)
-    target = far.target()
+    target = target_world.target()
     assert target is not None
-    far.plane.pause_apiserver()
+    target_world.plane.pause_apiserver()
     try:
         await eventually(lambda: target.problem, within=30)
         last = await renewed()
-        before = far.world.mark("tenant")
+        before = target_world.world.mark("tenant")
         await eventually(lambda: target.get_unreachable_seconds() > 2, within=30)
         assert await renewed() == last
-        assert [w for w in far.world.writes("tenant", before) if w.resource == "leases"] == []
+        assert [
+            w for w in target_world.world.writes("tenant", before) if w.resource == "leases"
+        ] == []
     finally:
-        far.plane.resume_apiserver()
+        target_world.plane.resume_apiserver()
     await eventually(renewed, until=lambda now: now != last, within=60)
 
 
 async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
-    far: TargetWorld,  # noqa: F811
+    target_world: TargetWorld,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """A1-16, X-02: cordon, drain, remove; the status says how far that is."""
+    """A1-16, X-02: cordon, drain, remove. The status says how far that is."""
     monkeypatch.setattr(drain, "BUDGET_RETRY_SECONDS", 0.3)
     monkeypatch.setattr("syncer.lifecycle.target_statuses.STATUS_INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr("syncer.lifecycle.target_sessions.RETRY_SECONDS", 0.5)
-    world = far.world
+    world = target_world.world
     await world.super_node()
-    await far.granted()
-    space = await run_pods(far, "owned", owner="rs-1")
-    await eventually(lambda: listed(far), until=lambda t: t.get("pods") == 1)
-    assert (await listed(far))["phase"] == "Granted"
+    await target_world.granted()
+    space = await run_pods(target_world, "owned", owner="rs-1")
+    await eventually(lambda: listed(target_world), until=lambda t: t.get("pods") == 1)
+    assert (await listed(target_world))["phase"] == "Granted"
     budget = {
         "metadata": {"name": "all"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"part": "all"}}},
     }
-    made = await world.above.create(POD_DISRUPTION_BUDGETS, budget, namespace=space)
+    made = await world.tenant_client.create(POD_DISRUPTION_BUDGETS, budget, namespace=space)
     counted = {
         "observedGeneration": made["metadata"]["generation"],
         "disruptionsAllowed": 0,
@@ -176,7 +192,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     }
 
     async def allow(number: int) -> None:
-        await world.above.patch(
+        await world.tenant_client.patch(
             POD_DISRUPTION_BUDGETS,
             "all",
             {"status": {**counted, "disruptionsAllowed": number}},
@@ -185,11 +201,11 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
         )
 
     await allow(0)
-    bare = await run_pods(far, "bare")
-    await far.grant({"name": "home"})
-    await eventually(lambda: listed(far), until=lambda t: t.get("phase") == "Draining")
+    bare = await run_pods(target_world, "bare")
+    await target_world.grant({"name": "home"})
+    await eventually(lambda: listed(target_world), until=lambda t: t.get("phase") == "Draining")
     node = await eventually(
-        lambda: world.above.get(NODES, far.node),
+        lambda: world.tenant_client.get(NODES, target_world.node),
         until=lambda found: found["spec"].get("unschedulable"),
     )
     assert node["metadata"]["annotations"][wellknown.CORDONED] == "true"
@@ -202,36 +218,36 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
         lambda: world.events(bare),
         until=lambda es: [e["reason"] for e in es] == [drain.TARGET_WITHDRAWN],
     )
-    found = await world.above.get(PODS, "owned", namespace=space)
+    found = await world.tenant_client.get(PODS, "owned", namespace=space)
     assert "deletionTimestamp" not in found["metadata"]
     await allow(1)
-    await far.remove_pod(space, "owned")
-    await eventually(lambda: is_gone(far, PODS, "owned", space))
-    await eventually(lambda: listed(far), until=lambda t: t.get("pods") == 1)
-    assert not await is_gone(far, PODS, "bare", bare)
-    assert not await is_gone(far, NODES, far.node)
-    await world.above.delete(PODS, "bare", namespace=bare)
-    await far.remove_pod(bare, "bare")
-    await eventually(lambda: is_gone(far, NODES, far.node), within=30)
-    await eventually(lambda: listed(far), until=lambda t: t == {}, within=30)
+    await target_world.remove_pod(space, "owned")
+    await eventually(lambda: is_gone(target_world, PODS, "owned", space))
+    await eventually(lambda: listed(target_world), until=lambda t: t.get("pods") == 1)
+    assert not await is_gone(target_world, PODS, "bare", bare)
+    assert not await is_gone(target_world, NODES, target_world.node)
+    await world.tenant_client.delete(PODS, "bare", namespace=bare)
+    await target_world.remove_pod(bare, "bare")
+    await eventually(lambda: is_gone(target_world, NODES, target_world.node), within=30)
+    await eventually(lambda: listed(target_world), until=lambda t: t == {}, within=30)
 
 
-async def test_a_service_with_pods_in_two_clusters_says_so_once(far: TargetWorld):  # noqa: F811
-    world = far.world
+async def test_a_service_with_pods_in_two_clusters_reports_it_once(target_world: TargetWorld):  # noqa: F811
+    world = target_world.world
     node = await world.super_node()
-    await far.granted()
-    space = await run_pods(far, "there")
+    await target_world.granted()
+    space = await run_pods(target_world, "there")
     service = {
         "metadata": {"name": "s"},
         "spec": {"selector": {"part": "all"}, "ports": [{"port": 80}]},
     }
-    await world.above.create(SERVICES, service, namespace=space)
+    await world.tenant_client.create(SERVICES, service, namespace=space)
     await eventually(lambda: world.twin(SERVICES, space, "s"))
     for name in ("here", "here-too"):
         body = pod(name)
         body["metadata"]["labels"]["part"] = "all"
         body["metadata"]["annotations"] = {wellknown.ASSIGNED_CLUSTER: "home/0"}
-        await world.above.create(PODS, body, namespace=space)
+        await world.tenant_client.create(PODS, body, namespace=space)
         await eventually(lambda name=name: world.twin(PODS, space, name))
         await world.start_pod(space, name, node)
     await world.idle()
