@@ -18,12 +18,18 @@ class Resource:
         """Return `v1` for the core group, `group/version` for any other."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def version_path(self) -> str:
+        """URL path of the group version. Discovery answers there."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
     def build_path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection, of one object, or of its subresource."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         tail = f"/{name}" if name else ""
-        return f"{root}{scope}/{self.plural}{tail}" + (f"/{subresource}" if subresource else "")
+        return f"{self.version_path}{scope}/{self.plural}{tail}" + (
+            f"/{subresource}" if subresource else ""
+        )
 
 
 def _core_resource(plural: str, kind: str, *, namespaced: bool = True) -> Resource:

@@ -54,9 +54,8 @@ async def fetch_definition(super_client: Client, rule: SyncRule) -> Object | Non
 
 
 async def _fetch_api_resource(super_client: Client, resource: Resource) -> Object | None:
-    prefix = "apis" if resource.group else "api"
     try:
-        answer = await super_client.raw("GET", f"/{prefix}/{resource.api_version}")
+        answer = await super_client.raw("GET", resource.version_path)
     except errors.NotFound:
         return None
     served: list[Object] = msgspec.json.decode(answer).get("resources") or []
