@@ -15,8 +15,7 @@ from syncer.tenants import connection as links
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.rights import grant
-from tests.integration.syncer.test_store_guard import held
+from tests.integration.syncer.test_store_guard import held, wipe_store
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.alerts import AlertScrape, Series, firing, scraped
 from tests.support.controlplane import LocalControlPlane
@@ -104,10 +103,7 @@ async def test_a_tenant_that_is_silent(own: SyncerWorld, monkeypatch: pytest.Mon
 
 
 async def test_a_tenant_whose_store_was_lost(own: SyncerWorld):
-    from syncer.rbac import TENANT_RBAC_RULES  # noqa: PLC0415 - as vc-manager would
-
-    await own.tenant_plane.restart_on_store("empty")
-    await grant(own.tenant_client, TENANT_RBAC_RULES)
+    await wipe_store(own)
     await held(own)
     (alert,) = await eventually(lambda: firing(scraped()).get("VirtualClusterDeletesHeld"))
     assert "1 tenants" in alert.annotations["description"]

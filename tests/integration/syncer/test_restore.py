@@ -16,7 +16,14 @@ from tests.chaos.processes import snapshots
 from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_services import service
-from tests.integration.syncer.test_store_guard import deletes, furnish, held, held_store, released
+from tests.integration.syncer.test_store_guard import (
+    confirm_deletes,
+    deletes,
+    furnish,
+    held,
+    held_store,
+    released,
+)
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from vcmanager.reconcilers.snapshots.restore import EPOCH_STEP
@@ -89,10 +96,7 @@ async def test_a_restore_within_seconds_of_a_write_holds_deletes_until_a_person_
         assert await own.has_twin(SERVICES, space, "late")
         store = await held_store(own)
         assert store is not None
-        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: store["uid"]}}}
-        await own.super_client.patch(
-            VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
-        )
+        await confirm_deletes(own, store["uid"])
         await released(own)
         await gone(lambda: own.twin(SERVICES, space, "late"), within=60)
         assert await own.has_twin(SERVICES, space, "web")

@@ -56,6 +56,23 @@ async def released(world: SyncerWorld) -> None:
     )
 
 
+async def wipe_store(world: SyncerWorld) -> None:
+    """Restart the tenant on an empty etcd, with the syncer's rights as vc-manager writes them."""
+    from syncer.rbac import TENANT_RBAC_RULES  # noqa: PLC0415 - as vc-manager would
+
+    await world.tenant_plane.restart_on_store("empty")
+    async with Client(world.tenant_plane.endpoint) as client:
+        await grant(client, TENANT_RBAC_RULES)
+
+
+async def confirm_deletes(world: SyncerWorld, uid: str) -> None:
+    """Confirm the deletes of a store, as `kubectl vc confirm-deletes` does."""
+    confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: uid}}}
+    await world.super_client.patch(
+        VIRTUAL_CLUSTERS, world.tenant.name, confirm, namespace=world.tenant.namespace
+    )
+
+
 async def furnish(world: SyncerWorld) -> str:
     """Create a running pod and a Service with copies, and wait for a later mark of the store."""
     space, node = await world.namespace(), await world.super_node()
@@ -79,11 +96,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_confirms(own: Synce
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
-        await own.tenant_plane.restart_on_store("empty")
-        async with Client(own.tenant_plane.endpoint) as client:
-            from syncer.rbac import TENANT_RBAC_RULES  # noqa: PLC0415 - as vc-manager would
-
-            await grant(client, TENANT_RBAC_RULES)
+        await wipe_store(own)
         message = await held(own)
         new = await own.tenant_client.get(NAMESPACES, "kube-system")
         assert await held_store(own) == {"uid": new["metadata"]["uid"]}
@@ -92,10 +105,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_confirms(own: Synce
         assert deletes(own, since) == []
         assert await own.has_twin(PODS, space, "web")
 
-        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: new["metadata"]["uid"]}}}
-        await own.super_client.patch(
-            VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
-        )
+        await confirm_deletes(own, new["metadata"]["uid"])
         super_space = own.super_namespace(space)
         await gone(lambda: own.super_client.get(SERVICES, "web", namespace=super_space), within=60)
         await eventually(lambda: own.twin(PODS, space, "web"))  # its kubelet lets it go in time
@@ -116,11 +126,7 @@ async def test_the_old_stores_return_ends_the_hold(own: SyncerWorld, monkeypatch
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
-        await own.tenant_plane.restart_on_store("empty")
-        async with Client(own.tenant_plane.endpoint) as client:
-            from syncer.rbac import TENANT_RBAC_RULES  # noqa: PLC0415 - as vc-manager would
-
-            await grant(client, TENANT_RBAC_RULES)
+        await wipe_store(own)
         await held(own)
         await own.tenant_plane.restart_on_store("store")
         await released(own)
@@ -130,7 +136,7 @@ async def test_the_old_stores_return_ends_the_hold(own: SyncerWorld, monkeypatch
 
 
 async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: SyncerWorld):
-    """REL-17: its revision is lower. With it bumped, the epoch would still tell."""
+    """REL-17: its revision is lower. With a raised revision, the epoch would still differ."""
     async with own.syncer():
         first = await furnish(own)
     await own.tenant_plane.copy_store("backup")
@@ -187,10 +193,7 @@ async def test_an_epoch_ahead_of_the_record_is_accepted_by_a_confirmation(own: S
         assert f"kubectl vc confirm-deletes {own.tenant.name}" in message
         store = await held_store(own)
         assert store is not None
-        confirm = {"metadata": {"annotations": {wellknown.CONFIRM_DELETES: store["uid"]}}}
-        await own.super_client.patch(
-            VIRTUAL_CLUSTERS, own.tenant.name, confirm, namespace=own.tenant.namespace
-        )
+        await confirm_deletes(own, store["uid"])
         await released(own)
         await eventually(own.is_engaged)
         await own.tenant_client.delete(SERVICES, "web", namespace=space)
