@@ -19,4 +19,11 @@ def _own_address() -> str:
 
 
 OWN = _own_address()
+
+
+def with_own_address(text: str) -> str:
+    """Return a URL or kubeconfig with this machine's own address instead of loopback."""
+    return text.replace("127.0.0.1", OWN)
+
+
 needs_address = pytest.mark.skipif(not OWN, reason="this machine has no address but loopback")

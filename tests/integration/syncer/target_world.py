@@ -29,7 +29,7 @@ from tests.support.controlplane import ACCOUNTS, LocalControlPlane, serving
 from tests.support.eventually import eventually
 from tests.support.grants import grant_target
 from tests.support.names import fresh_name
-from tests.support.own_address import OWN
+from tests.support.own_address import with_own_address
 
 NODE = "there-1"
 
@@ -64,7 +64,7 @@ class TargetWorld:
     @property
     def server(self) -> str:
         """The address that other machines reach."""
-        return self.plane.server.replace("127.0.0.1", OWN)
+        return with_own_address(self.plane.server)
 
     async def secret(self, user: str = SYNCER, *, plane: LocalControlPlane | None = None) -> None:
         """Write the Secret."""
@@ -73,7 +73,7 @@ class TargetWorld:
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": self.name, "namespace": HOME},
-            "stringData": {"kubeconfig": content.replace("127.0.0.1", OWN)},
+            "stringData": {"kubeconfig": with_own_address(content)},
         }
         await self.world.super_client.apply(SECRETS, body, field_manager="test")
 

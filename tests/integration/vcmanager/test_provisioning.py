@@ -446,7 +446,7 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
             await eventually(changed.is_set)
             await stage.work(cluster)
             await client.get(resource, name, namespace=namespace)
-        # An edit is no less. And rest is rest.
+        # An edit is queued as well, and nothing is queued afterwards.
         await asyncio.sleep(0.5)
         changed.clear()
         empty = {"rules": []}

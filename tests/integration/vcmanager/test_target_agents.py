@@ -25,7 +25,8 @@ from kubeio.config import secret_kubeconfig
 from tenancy import agent_permissions, resources, wellknown
 from tenancy.super_clusters import AccessMode
 from tests.integration.vcmanager.conftest import NAMESPACE
-from tests.integration.vcmanager.test_targets import TwoClusterStage, second, two_clusters  # noqa: F401 - fixtures
+from tests.integration.vcmanager.test_targets import second, two_clusters  # noqa: F401 - fixtures
+from tests.integration.vcmanager.two_cluster_stage import TwoClusterStage
 from tests.support import grants, tls_sockets
 from tests.support.eventually import eventually
 from tests.support.own_address import OWN, needs_address
@@ -429,7 +430,7 @@ async def agent(
 async def test_logs_and_exec_reach_the_kubelet_of_the_target(
     scene: JoinedTarget, tmp_path: Path, mode: AccessMode
 ):
-    """With the token that vc-manager made, through RBAC as `join` made it. And no one else's."""
+    """Only with the token that vc-manager made, through RBAC as `join` made it."""
     serving, callers, vouching = trustme.CA(), certificates.make_authority(), trustme.CA()
     await scene.goes(mode, vouching.cert_pem.bytes())
     await scene.made()
