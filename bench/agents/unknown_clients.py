@@ -87,16 +87,16 @@ class ConnectionSource:
     context: ssl.SSLContext | None
 
 
-async def hold(source: ConnectionSource, port: int, seen: ConnectionCounts, pause: float) -> None:
+async def hold(client: ConnectionSource, port: int, seen: ConnectionCounts, pause: float) -> None:
     """Hold one connection for ever, as far as the other side lets us."""
     await asyncio.sleep(pause * secrets.randbelow(1000) / 1000)  # not all in one moment
-    context = source.context
+    context = client.context
     while True:
         try:
             reader, writer = await asyncio.open_connection(
                 HOST,
                 port,
-                local_addr=(source.address, 0),
+                local_addr=(client.address, 0),
                 ssl=context,
                 server_hostname=HOST if context else None,
                 ssl_handshake_timeout=_HAND_SECONDS if context else None,

@@ -200,7 +200,7 @@ def _waiting(tenant: TenantAdmin, name: str) -> dict[str, Any]:
 
 @pytest.mark.timeout(600)
 def test_an_image_that_cannot_be_pulled_is_reported_in_the_tenants_words(tenant_a: TenantAdmin):
-    """As a status and as Events. And another image mends the pod."""
+    """It is reported as a status and as Events, and another image mends the pod."""
     for name, (image, pull, _) in IMAGES.items():
         body = node_objects.sleeper(name)
         body["spec"]["containers"][0] |= {"image": image, "imagePullPolicy": pull}

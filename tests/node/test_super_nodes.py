@@ -251,7 +251,7 @@ def test_a_drained_node_is_left_at_the_pace_of_the_tenants_budget(
     assert node not in {pod["spec"]["nodeName"] for pod in pods}
     after = {pod["metadata"]["uid"] for pod in pods}
     moved = {uid for uid, own in before.items() if own == node}
-    assert set(before) - after == moved, "no pod but those of the node was made anew"
+    assert set(before) - after == moved, "no pod but those of the node was replaced"
     assert len(after) == REPLICAS
 
 

@@ -177,7 +177,7 @@ async def _held(world: MachineWorld) -> None:
 
 
 async def _left(world: MachineWorld) -> None:
-    """Whom no one follows, no one asks anything any longer."""
+    """No client sends a request to a tenant that the syncer does not follow."""
     left = [tenant for tenant in world.tenants if not tenant.is_followed]
     if left:
         await asyncio.sleep(LEFT_SECONDS)

@@ -191,7 +191,7 @@ def test_nine_of_ten_changes_meet_a_conflict():
 
 @pytest.mark.parametrize("problem", [DENIED, QUOTA], ids=["webhook", "quota"])
 def test_a_refused_object_is_reported_and_created_once_it_is_allowed(problem: StatusError):
-    """REL-36, REL-43, V-10: told without super names. Made soon after a change."""
+    """REL-36, REL-43, V-10: reported without super names, soon after a change."""
     seen = SceneFacts()
     outcome = play(
         (pod(), 300.0),

@@ -39,7 +39,7 @@ class DrillChecker:
         self.bystanders: dict[str, str] = {}
         """What is no tenant's, by UID: its version."""
         self._owners: dict[str, tuple[Resource, TwinOwner, bool]] = {}
-        """Of each super object ever seen, by UID. And whether it is a token, which we made."""
+        """Each super object ever seen, by UID, and whether it is a token, which we made."""
         self._ended: set[str] = set()
         self._pods: dict[str, tuple[int, Object]] = {}
         """Super pods, each with the version at which it was first seen."""

@@ -1,6 +1,6 @@
 """What becomes of the lines of one watch: each function is told of one and says what goes on.
 
-Owns the faults of open watches. Which watch has which, `faults` says.
+Owns the faults of open watches. `faults` chooses the fault of each watch.
 """
 
 from __future__ import annotations

@@ -50,11 +50,11 @@ LIFE_SECONDS = 3.0
 FELT_SECONDS = 20.0
 """Of load before, and after."""
 STAYING, LEAVING, COMING = 12, 4, 4
-"""Pods that run there all the time. That are deleted while it is away. And made then."""
+"""Pods that run there all the time, that are deleted while it is away, that are created then."""
 NOTICED_SECONDS = 45.0
 """From the kill until its node is not ready, which is said 40 s after its last answer."""
 ROUNDS = 20
-"""Looks at both clusters that a turn has at least, or no one can say that no pod was in both."""
+"""Looks at both clusters that a turn needs to prove that no pod was in both."""
 _SPACE = "default"
 
 
@@ -237,7 +237,7 @@ async def _die_and_return(turn: DrillTurn, outage_target: OutageTarget, load: Ou
     after = await load.felt(turn, FELT_SECONDS)
     now = await outage_target.list_twin_uids()
     turn.findings += [
-        Violation("double run", f"{name} in {target_world.name} was made anew")
+        Violation("double run", f"{name} in {target_world.name} was replaced")
         for name in staying
         if now.get(name) != twins[name]
     ]

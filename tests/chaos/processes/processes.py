@@ -39,7 +39,7 @@ class SyncerSlot:
         self.is_wanted = False
 
     def start(self, *, is_same_pod: bool = False) -> None:
-        """Start a process and see to it that one runs. In the pod of the one before, or another."""
+        """Start a process and keep one running, in the same pod or in another."""
         self.is_wanted = True
         self.starts += not is_same_pod
         module: Sequence[str] = (

@@ -48,7 +48,7 @@ class DrillReport:
     hand_overs: list[float] = field(default_factory=list)
     """Seconds each, in the order of the turns."""
     ratios: list[float] = field(default_factory=list)
-    """Of p99 elsewhere, with a target away to the less of before and after. By turn."""
+    """Ratio of the p99 elsewhere with a target away to the lower of before and after, by turn."""
 
     def __str__(self) -> str:
         """Return it as the program prints it."""

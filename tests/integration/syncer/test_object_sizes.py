@@ -29,7 +29,7 @@ LIMIT = 1024 * 1024
 MANY = 1000
 KEYS = 5000
 BYTES = bytes(range(256))
-"""Every byte there is. As a text that is no UTF-8."""
+"""Every byte there is, as a text that is no UTF-8."""
 DOTTED = ".".join(("n" * 63, "a" * 63, "m" * 63, "e" * 61))
 """253 characters: the longest name of an object."""
 LABEL = "l" * 63

@@ -151,7 +151,7 @@ def sized(cpu: str) -> list[Object]:
 
 
 async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: SyncerWorld):
-    """SEC-20: within what the super cluster takes. Who waits for it is not told too early."""
+    """SEC-20: within what the super cluster takes. No client is answered too early."""
     space = await running(synced, pod("web", containers=sized("100m")))
     made = await synced.twin(PODS, space, "web")
     status = running_status("web")

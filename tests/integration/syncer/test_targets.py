@@ -75,7 +75,7 @@ async def test_a_secret_that_is_changed_counts_at_once(target_world: TargetWorld
     await target_world.secret()  # a new key for the same user
     await eventually(lambda: target_world.target() not in (None, first), within=10)
     assert asked(target_world.plane, SYNCER, since)
-    assert target_world.world.session is session, "nobody else is disturbed"
+    assert target_world.world.session is session, "no other tenant is disturbed"
 
 
 async def test_one_that_is_not_the_cluster_that_was_meant_is_not_listed(target_world: TargetWorld):

@@ -53,8 +53,8 @@ def test_a_gibibyte_is_copied_both_ways(user, leg, pods, tmp_path):
 def test_who_reads_late_gets_all_of_it(rig, user, leg, pods):
     """REL-87: what is under way when the command ends arrives, within the deadline of such streams.
 
-    kubectl pings every five seconds. Who closes a socket under that loses what it still holds. The
-    pings come as far as the agent where the API server relays WebSockets as they are.
+    kubectl pings every five seconds. A client that closes its socket loses what the socket still
+    holds. The pings come as far as the agent where the API server relays WebSockets as they are.
     """
     known = len(rig.audit())
     script = f"head -c {LATE_BYTES} /dev/zero # late"

@@ -23,7 +23,7 @@ from vnagent.client.upstream_server import WARM_SECONDS
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
 CUTS = int(os.environ.get("CUTS", "200"))
-"""In all, half of them on each leg. By what 600 took, 5,000 would take some four minutes."""
+"""Half of them on each leg. 5,000 would take about four minutes."""
 AT_ONCE, MOST_SECONDS = 16, 1.0
 LEFT_SECONDS = 120
 SEED, MARK = 20261125, "cut-number-"

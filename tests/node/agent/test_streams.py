@@ -83,7 +83,7 @@ def test_logs_of_all_pods_of_a_controller(rig, user, pods):
 
 
 def test_logs_are_followed_up_to_a_number_at_once(rig, user, pods):
-    """X-26: `--max-log-requests` is kubectl's. As many streams are open here as it lets be."""
+    """X-26: `--max-log-requests` is a flag of kubectl. It limits the open streams."""
     asked = ("logs", "-f", "-l", "speaks=yes", "--all-containers", "--max-log-requests")
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
     done = user.call(*asked, "2")

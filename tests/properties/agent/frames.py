@@ -1,6 +1,6 @@
 """Frames to the streaming code: through live pipes, as TLS records, and as a kubelet's answers.
 
-After a switch the agent knows no frames. So what is tried is that none is changed, held back or
+After a switch the agent knows no frames. The property is that none is changed, held back or
 understood, and that nothing which is no TLS or no HTTP makes it fail in any way but the named ones.
 FIG-10.
 """

@@ -45,7 +45,7 @@ def jobs(found: backends.Backend) -> list[str]:
     ("wish", "files", "kept"), [("auto", 1, TOLD), ("kubelet", 1, KEPT), ("apiserver", 0, TOLD)]
 )
 def test_a_nodes_agent_needs_who_vouches_for_its_kubelet(tmp_path, wish, files, kept):
-    """Unless it never asks that. Which way is taken is told where it is not the usual one."""
+    """Unless it never asks that. The way is logged if it is not the usual one."""
     found = way(tmp_path, UPSTREAM=wish)
     assert (len(found.required_files), len(found.optional_files)) == (files, 0)
     assert jobs(found) == kept

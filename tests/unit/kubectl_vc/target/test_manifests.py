@@ -60,7 +60,7 @@ def test_the_agents_role_is_that_of_the_mode(mode, other):
 
 
 def test_the_agents_account_has_the_agents_rights_alone():
-    """Logs and streams. And vc-manager may make tokens for these two accounts and for no other."""
+    """Logs and streams. vc-manager may create tokens for these two accounts and for no other."""
     made = PLAN.build_objects()
     bound = {
         body["roleRef"]["name"]: [each["name"] for each in body["subjects"]]

@@ -309,7 +309,7 @@ async def test_it_is_reported_how_a_target_is_and_how_many_pods_are_there(
     await asyncio.sleep(0)
     target.get_unreachable_seconds = lambda: 0.05
     await asyncio.sleep(0.1)
-    assert phases(target_world)[-1] == ("Away", 20), "with nobody telling"
+    assert phases(target_world)[-1] == ("Away", 20), "without an event"
     target.problem, target.get_unreachable_seconds = "", lambda: 0.0
     target_world.targets._notify()
     await idle()

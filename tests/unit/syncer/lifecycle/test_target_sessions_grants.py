@@ -105,7 +105,7 @@ async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
     assert target_world.world.above.writes() == [("delete", "Node", "target-c2")]
     target_world.world.link.stores["Node"].discard(shown, live=True)
     await asyncio.sleep(0.05)
-    assert target_world.there == ["home"], "with nobody telling"
+    assert target_world.there == ["home"], "without an event"
     assert target_world.said()[-1] == []
 
 

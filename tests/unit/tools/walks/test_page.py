@@ -1,4 +1,4 @@
-"""How a walkthrough is read, and what counts as printed. And that each is walked by a test."""
+"""How a walkthrough is read, what counts as printed, and that a test walks each one."""
 
 import ast
 

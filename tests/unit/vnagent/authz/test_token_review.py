@@ -22,7 +22,7 @@ from vnagent.authz.token_review import ReviewResult, TokenReviewer
     [(GOOD, ReviewResult.ALLOWED), (OTHER, ReviewResult.FORBIDDEN), (NOBODY, ReviewResult.UNKNOWN)],
 )
 async def test_both_questions_decide(tmp_path, token, verdict):
-    """SEC-13: whose token it is, and whether that one may. With our own credential."""
+    """SEC-13: the user of a token and its rights are read with our own credential."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
         assert await TokenReviewer(origin).review(token.encode()) is verdict

@@ -82,7 +82,7 @@ async def test_so_it_is_with_streams(origin, resumed):
 
 
 async def test_who_looks_at_a_certificate_sees_it(origin, resumed):
-    """SEC-11: whatever becomes of sessions meanwhile. And no one else tells of a good one."""
+    """SEC-11: whatever becomes of sessions meanwhile. Only a dial reports a certificate."""
     told: list[Exception | None] = []
     origin.on_dialed = told.append
     await origin.request("GET", "/")

@@ -51,7 +51,7 @@ def test_tenants_that_are_full_leave_some_for_those_that_have_few():
 
 
 def test_of_few_places_some_are_kept_as_well():
-    """The fewest that the chart takes. Of runs, which are fewer still, none are."""
+    """The chart takes no fewer streams. Of runs, which are fewer still, no place is kept."""
     streams = StreamLimiter(per_tenant=16, total=16)
     with contextlib.ExitStack() as places:
         for _ in range(12):

@@ -108,7 +108,7 @@ def test_pods_that_left_long_ago_are_one_number():
     )
 )
 def test_it_never_falls(steps):
-    """Whatever comes, in whatever order. And it stays a number of 64 bits."""
+    """It stays a number of 64 bits, whatever comes in whatever order."""
     totals, last = CpuCounters(), 0
     for shown, present, at in steps:
         found = totals.update_total(

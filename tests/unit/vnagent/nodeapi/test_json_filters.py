@@ -46,7 +46,7 @@ def test_a_reader_shows_one_kind_of_value(reader, passes, stays):
 
 @given(JSON)
 def test_readers_never_fail(value):
-    """Whatever a kubelet sends. And no object or list passes a reader of one value."""
+    """Whatever a kubelet sends, no object or list passes a reader of one value."""
     for reader in READERS:
         found = reader(value)
         assert found is None or (found == value and not isinstance(found, dict | list))

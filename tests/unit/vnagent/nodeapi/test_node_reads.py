@@ -224,7 +224,7 @@ async def test_a_slow_kubelet_is_not_waited_for(tmp_path, monkeypatch):
 
 
 async def test_a_node_that_is_busy_reports_it(tmp_path, monkeypatch, recorded):
-    """Few answers are in memory. Who asks for yet another waits, but not for long."""
+    """Few answers are in memory. A further request waits, but not for long."""
     monkeypatch.setattr(singleflight, "PLACE_WAIT_SECONDS", 0.2)
     gateway = running_agent.HeldKubelet(answering(content("/stats/summary")))
     kubelet = node()

@@ -62,7 +62,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_own_pods_pass_and_the_node_is_their_sum():
-    """Names, values and times of the tenant's. Of the others nothing, sums included."""
+    """Names, values and times of the tenant's pods, and nothing of others, sums included."""
     got = reduced(ANSWER, owned(), owned(3, name="cart"))
     main = '{container="main",namespace="web",pod="shop"}'
     assert lines(got) == [

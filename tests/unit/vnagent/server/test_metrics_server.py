@@ -137,7 +137,7 @@ async def test_an_often_refused_client_is_ignored(tmp_path):
 
 
 async def test_a_reader_is_not_shut_out_because_the_api_server_is_away(tmp_path):
-    """It is not its fault. And no one is let in by it."""
+    """The fault is not the caller's, and it lets no caller in."""
     async with showing(tmp_path) as shown:
         shown.listener.listener.peer_backoff = PeerBackoff(3, 600.0)
         shown.api.odd = b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"

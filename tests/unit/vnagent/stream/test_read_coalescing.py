@@ -91,7 +91,7 @@ def test_a_pause_ends_long_rests():
 
 
 def test_a_rest_that_was_cut_short_reports_nothing():
-    """It brought little as no one waited for more: the next one is no longer for that."""
+    """It brought little, because it was cut short. So the next rest is not longer."""
     tempo = ReadCoalescer()
     assert rests_of(tempo, [FEW])[-1] == 2 * MIN_REST_SECONDS
     tempo.record_rest_end(20.0)

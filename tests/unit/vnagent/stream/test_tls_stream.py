@@ -305,7 +305,7 @@ async def test_few_plain_bytes_do_not_excuse_much_tls():
 
 
 async def test_bytes_that_are_typed_one_by_one_are_enough():
-    """Each is a record of 23 bytes. And so is a record that comes in pieces."""
+    """Each is a record of 23 bytes, and so is a record that comes in pieces."""
     found = opened_on(PaddedTls(SMALL_READ_BYTES // 23))
     for _ in range(5):
         found.buffer_updated(SMALL_READ_BYTES)
