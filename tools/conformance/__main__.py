@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from bench.programs import image_python
+from clusterversions import catalog
 from tests.support.shards import COUNT
 from tools.conformance import images, judge, known, page, run, sides, suite
 from tools.conformance.cases import ConformanceCase, chosen
@@ -41,11 +42,11 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _build(_options: argparse.Namespace) -> None:
+def _build(options: argparse.Namespace) -> None:
     progress = StepPrinter()
     preflight.check_tools(progress)
-    suite.build(progress)
-    for image in images.build(suite.images(), progress):
+    suite.build(options.minor, progress)
+    for image in images.build(suite.images(options.minor), options.minor, progress):
         print(image.name)
 
 
@@ -57,16 +58,17 @@ def _list(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> int:
     progress = StepPrinter()
     preflight.check_tools(progress)
-    suite.build(progress)
+    wanted = _sides(options)
+    suite.build(options.minor, progress)
     cases = _selected(options)
-    made = images.build(suite.images(), progress)
-    found = sides.cluster(made, progress)
+    made = images.build(suite.images(options.minor), options.minor, progress)
+    found = sides.cluster(options.super_minor, made, progress)
     try:
-        for name in _sides(options):
-            kubeconfig = sides.enter(SIDES[name], found, progress)
-            progress.note(f"{len(cases)} cases on {name}")
-            plan = _plan(SIDES[name], cases, options)
-            execute = run.executor(kubeconfig, sides.environment_of_suite(found))
+        for side in wanted:
+            kubeconfig = sides.enter(side, found, progress)
+            progress.note(f"{len(cases)} cases on {side.title}")
+            plan = _plan(side, cases, options)
+            execute = run.executor(options.minor, kubeconfig, sides.environment_of_suite(found))
             run.run(cases, plan, execute, progress.note)
     finally:
         if not options.keep:
@@ -83,9 +85,8 @@ def _plan(
         store.forget(case.name for case in cases)
     elif options.again:
         again = {name for name, result in before.items() if result.state != PASSED}
-    times = {
-        name: result.seconds for other in SIDES.values() for name, result in _read(other).items()
-    }
+    others = (sides.find(name, side.super_minor, side.super_minor) for name in SIDES)
+    times = {name: result.seconds for other in others for name, result in _read(other).items()}
     return run.RunPlan(
         store=store,
         logs=side.folder / "logs",
@@ -99,21 +100,22 @@ def _plan(
 
 def _judge(options: argparse.Namespace) -> int:
     cases = _selected(options)
-    listed = known.failures()
-    control = _read(SIDES["control"])
-    problems = judge.strange(suite.cases(), listed)
-    if "control" in _sides(options) and len(cases) == len(suite.cases()):
+    every = suite.cases(options.minor)
+    listed = known.of_minor(known.failures(), options.minor)
+    wanted = _sides(options)
+    control = _read(sides.find("control", options.super_minor, options.super_minor))
+    problems = judge.strange(every, listed)
+    if not all(side.policy for side in wanted) and len(cases) == len(every):
         problems += [sentence for sentence in (judge.void(cases, control),) if sentence]
-    for name in _sides(options):
-        against = {} if name == "control" else control
-        verdict = judge.judge(name, cases, _read(SIDES[name]), against, listed)
+    for side in wanted:
+        verdict = judge.judge(side.name, cases, _read(side), control if side.policy else {}, listed)
         print(
-            f"{name}: {verdict.tried} tried, {verdict.passed} passed, "
+            f"{side.title}: {verdict.tried} tried, {verdict.passed} passed, "
             f"{len(verdict.excused)} failed and listed, "
             f"{len(verdict.with_control)} failed as on the control, {len(verdict.new)} failed, "
             f"{len(verdict.skipped)} skipped, {len(verdict.missing)} without a result"
         )
-        problems += [f"{name}: {problem}" for problem in verdict.problems]
+        problems += [f"{side.title}: {problem}" for problem in verdict.problems]
     for problem in problems:
         print(problem)
     print(f"machine: {_machine()}; commit {image_python.commit() or 'unknown'}")
@@ -127,21 +129,33 @@ def _machine() -> str:
 
 
 def _page(_options: argparse.Namespace) -> None:
-    text = page.render(
-        page.PublishedRun(
-            version=versions.load().kubernetes[0].version,
-            machine=_machine(),
-            cases=suite.cases(),
-            results={name: _read(side) for name, side in SIDES.items()},
-            known=known.failures(),
-        )
+    own, *further = versions.load().suites
+    listed = known.failures()
+    run_of_own = page.PublishedRun(
+        version=own.version,
+        machine=_machine(),
+        cases=suite.cases(own.minor),
+        results={name: _read(side) for name, side in SIDES.items()},
+        known=known.of_minor(listed, own.minor),
+        further=[
+            page.FurtherRun(
+                version=each.version,
+                super_version=below.version,
+                cases=suite.cases(each.minor),
+                results=results,
+                known=known.of_minor(listed, each.minor),
+            )
+            for each in further
+            for below in versions.load().kubernetes
+            if (results := _read(sides.find("tenant", each.minor, below.minor)))
+        ],
     )
-    PAGE.write_text(text)
+    PAGE.write_text(page.render(run_of_own))
     print(PAGE.relative_to(REPOSITORY))
 
 
 def _selected(options: argparse.Namespace) -> list[ConformanceCase]:
-    cases = suite.cases()
+    cases = suite.cases(options.minor)
     if options.slice:
         cases = chosen(cases, known.slice_names())
     if options.shard is not None:
@@ -151,8 +165,10 @@ def _selected(options: argparse.Namespace) -> list[ConformanceCase]:
     return cases[: options.first]
 
 
-def _sides(options: argparse.Namespace) -> list[str]:
-    return options.sides or ["control", "tenant"]
+def _sides(options: argparse.Namespace) -> list[SuiteTarget]:
+    names = ["control", "tenant"] if options.minor == options.super_minor else ["tenant"]
+    wanted = options.sides or names
+    return [sides.find(name, options.minor, options.super_minor) for name in wanted]
 
 
 def _read(side: SuiteTarget) -> dict[str, CaseResult]:
@@ -175,16 +191,33 @@ def _parser() -> argparse.ArgumentParser:
         dest="sides",
         action="append",
         choices=list(SIDES),
-        help="side to run on, can be repeated (default: control and tenant)",
+        help="side to run on, can be repeated (default: control, if it has the minor, and tenant)",
     )
 
-    building = commands.add_parser("build", help="build the suite and its images")
+    suites = argparse.ArgumentParser(add_help=False)
+    suites.add_argument(
+        "--minor",
+        choices=[each.minor for each in versions.load().suites],
+        default=catalog.DEFAULT_MINOR,
+        help="minor of the suite and of the tenant (default: %(default)s)",
+    )
+    clusters = argparse.ArgumentParser(add_help=False)
+    clusters.add_argument(
+        "--super-minor",
+        choices=[each.minor for each in versions.load().kubernetes],
+        default=catalog.DEFAULT_MINOR,
+        help="minor of the super cluster (default: %(default)s)",
+    )
+
+    building = commands.add_parser("build", parents=[suites], help="build the suite and its images")
     building.set_defaults(command=_build)
 
-    listing = commands.add_parser("list", parents=[selection], help="list the cases")
+    listing = commands.add_parser("list", parents=[suites, selection], help="list the cases")
     listing.set_defaults(command=_list)
 
-    running = commands.add_parser("run", parents=[selection], help="run cases, then judge")
+    running = commands.add_parser(
+        "run", parents=[suites, clusters, selection], help="run cases, then judge"
+    )
     running.add_argument("--workers", type=int, default=6, help="batches at once")
     running.add_argument("--batch", type=int, default=4, help="cases in a batch")
     running.add_argument(
@@ -194,7 +227,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--keep", action="store_true", help="leave the cluster up")
     running.set_defaults(command=_run)
 
-    judging = commands.add_parser("judge", parents=[selection], help="judge the results so far")
+    judging = commands.add_parser(
+        "judge", parents=[suites, clusters, selection], help="judge the results so far"
+    )
     judging.set_defaults(command=_judge)
 
     paging = commands.add_parser("page", help="write docs/conformance.md from the results")

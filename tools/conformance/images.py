@@ -49,10 +49,12 @@ class ImageRoots:
 
     small: Path
     large: Path
+    minor: str
+    """Minor of the suite whose programs are in the images."""
 
 
-def build(listed: Iterable[str], progress: StepPrinter) -> list[Image]:
-    """Build the images of RECIPES under the names that the suite lists. Quick if they exist.
+def build(listed: Iterable[str], minor: str, progress: StepPrinter) -> list[Image]:
+    """Build the images of RECIPES under the names that a minor's suite lists. Quick if they exist.
 
     Raises TestbedError if the suite no longer lists an image of the table.
     """
@@ -65,7 +67,9 @@ def build(listed: Iterable[str], progress: StepPrinter) -> list[Image]:
             " of Kubernetes"
         )
     roots = ImageRoots(
-        debian.root(progress), debian.root_with(_PACKAGES, progress, "the images of the suite")
+        debian.root(progress),
+        debian.root_with(_PACKAGES, progress, "the images of the suite"),
+        minor,
     )
     with progress.step("images of the suite") as step:
         made = []
@@ -96,7 +100,7 @@ def _kitten(name: str, roots: ImageRoots) -> Image:
 
 
 def _with_html(name: str, roots: ImageRoots, short: str) -> Image:
-    folder = _source() / "test/images" / short / "html"
+    folder = _source(roots) / "test/images" / short / "html"
     files = [LayerEntry(file.name, 0o644, source=file) for file in sorted(folder.iterdir())]
     # The case of image volumes knows upstream's base by this name (image_volume.go:87).
     release = LayerEntry("etc/os-release", 0o644, content=b'NAME="Alpine Linux"\n')
@@ -109,7 +113,7 @@ def _busybox(name: str, roots: ImageRoots) -> Image:
 
 
 def _nonewprivs(name: str, roots: ImageRoots) -> Image:
-    program = binaries.path("nonewprivs")
+    program = binaries.path("nonewprivs", roots.minor)
     folders = [LayerEntry("usr"), LayerEntry("usr/local"), LayerEntry("usr/local/bin")]
     entries = [*folders, LayerEntry("usr/local/bin/nnp", 0o6755, source=program)]
     layers = [*_busybox_layers(roots), _layer("nonewprivs", entries)]
@@ -158,7 +162,7 @@ def _etcd(name: str, roots: ImageRoots) -> Image:
 
 
 def _sample_apiserver(name: str, roots: ImageRoots) -> Image:
-    program = LayerEntry("sample-apiserver", source=binaries.path("sample-apiserver"))
+    program = LayerEntry("sample-apiserver", source=binaries.path("sample-apiserver", roots.minor))
     layers = [debian.busybox_layer(roots.small), _layer("sample-apiserver", [program])]
     return oci.image(name, layers, entrypoint=["/sample-apiserver"], user="")
 
@@ -187,9 +191,9 @@ def _agnhost_layers(roots: ImageRoots) -> list[Blob]:
     group = (large / "etc/group").read_bytes() + (
         b"user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n"
     )
-    porter = _source() / "test/images/agnhost/porter"
+    porter = _source(roots) / "test/images/agnhost/porter"
     entries = [
-        LayerEntry("agnhost", source=binaries.path("agnhost")),
+        LayerEntry("agnhost", source=binaries.path("agnhost", roots.minor)),
         LayerEntry("agnhost-2", link="agnhost"),
         LayerEntry("etc"),
         *debian.accounts(passwd, group),
@@ -230,5 +234,5 @@ def _layer(what: str, entries: Sequence[LayerEntry]) -> Blob:
     return oci.layer(oci.key("conformance", what, *inputs), lambda: entries)
 
 
-def _source() -> Path:
-    return binaries.source(versions.SUITE, "k8s.io/kubernetes")
+def _source(roots: ImageRoots) -> Path:
+    return binaries.source(versions.load().minor(roots.minor).suite, "k8s.io/kubernetes")

@@ -35,6 +35,8 @@ class KnownFailure:
     """
     line: str = ""
     """The line of Kubernetes, or of the policy, that makes it so."""
+    minors: tuple[str, ...] = ()
+    """Minors of the suite that it fails in. Empty: each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

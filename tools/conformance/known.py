@@ -5,6 +5,7 @@ Hazard: a row must have a cause, otherwise it is an excuse. `failures` refuses o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ def failures(text: str | None = None) -> list[KnownFailure]:
     return found
 
 
+def of_minor(rows: Iterable[KnownFailure], minor: str) -> list[KnownFailure]:
+    """Return the known failures in the suite of a minor."""
+    return [row for row in rows if not row.minors or minor in row.minors]
+
+
 def slice_names(text: str | None = None) -> list[str]:
     """The names of the cases of a short run."""
     table = yaml.safe_load((HERE / "slice.yaml").read_text() if text is None else text)
@@ -41,6 +47,7 @@ def _known(row: dict[str, Any]) -> KnownFailure:
         cause=row["cause"].strip(),
         owner=row["owner"],
         line=row.get("line", ""),
+        minors=tuple(row.get("minors", ())),
     )
     if not known.cause or known.owner not in OWNERS or not set(known.sides) <= set(SIDES):
         raise ValueError(

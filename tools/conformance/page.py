@@ -55,6 +55,24 @@ class PublishedRun:
     results: Mapping[str, Mapping[str, CaseResult]]
     """By side, then by case."""
     known: Sequence[KnownFailure]
+    further: Sequence[FurtherRun] = ()
+    """Tenants of other minors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FurtherRun:
+    """A tenant of another minor, which ran the suite of that minor."""
+
+    version: str
+    super_version: str
+    cases: Sequence[ConformanceCase]
+    results: Mapping[str, CaseResult]
+    known: Sequence[KnownFailure]
+
+    @property
+    def title(self) -> str:
+        """What ran where."""
+        return f"a tenant of {self.version} on a super cluster of {self.super_version}"
 
 
 def render(run: PublishedRun) -> str:
@@ -69,7 +87,8 @@ def render(run: PublishedRun) -> str:
     for side, title in _LISTS.items():
         parts.append(f"## {title}\n\n{_NOTES.get(side, '')}{_known(run, side)}")
     for side, verdict in verdicts.items():
-        parts.append(_open(side, verdict, run.results[side]))
+        parts.append(_open(_TITLES[side], verdict, run.results[side]))
+    parts += _further(run.further)
     return "\n".join(filter(None, parts))
 
 
@@ -94,6 +113,25 @@ def _summary(run: PublishedRun, verdicts: Mapping[str, RunAssessment]) -> str:
     if all(case.name in control for case in run.cases) and (said := void(run.cases, control)):
         lines.append(f"- {said}.")
     return "\n".join([*lines, ""])
+
+
+def _further(runs: Sequence[FurtherRun]) -> Iterable[str]:
+    """Return the runs of other minors, each beside the list that holds for its suite."""
+    if not runs:
+        return
+    lines = [
+        "| where | cases | passed | listed | failed | skipped | no result | commits |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    verdicts = [judge("tenant", run.cases, run.results, {}, run.known) for run in runs]
+    for run, verdict in zip(runs, verdicts, strict=True):
+        counts = (verdict.excused, verdict.new, verdict.skipped, verdict.missing)
+        numbers = [verdict.tried, verdict.passed, *map(len, counts)]
+        title, origin = run.title, _origin(run.results)
+        lines.append(f"| {title} | {' | '.join(map(str, numbers))} | {origin} |")
+    yield "\n".join(["## Tenants of other minors", "", *lines, ""])
+    for run, verdict in zip(runs, verdicts, strict=True):
+        yield _open(run.title, verdict, run.results)
 
 
 def _origin(found: Mapping[str, CaseResult]) -> str:
@@ -138,7 +176,7 @@ def _known(run: PublishedRun, side: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _open(side: str, verdict: RunAssessment, results: Mapping[str, CaseResult]) -> str:
+def _open(title: str, verdict: RunAssessment, results: Mapping[str, CaseResult]) -> str:
     """Return the results that a good run does not have."""
     names = [*verdict.new, *verdict.with_control, *verdict.skipped]
     unfinished = len(verdict.missing) > _MISSING_AT_MOST
@@ -156,7 +194,7 @@ def _open(side: str, verdict: RunAssessment, results: Mapping[str, CaseResult]) 
     )
     if not lines:
         return ""
-    return "\n".join([f"## Not explained: {_TITLES[side]}", "", *lines, ""])
+    return "\n".join([f"## Not explained: {title}", "", *lines, ""])
 
 
 _MISSING_AT_MOST = 20

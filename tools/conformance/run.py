@@ -45,9 +45,9 @@ class RunPlan:
         return replace(result, commit=self.commit, is_again=result.case in self.again)
 
 
-def executor(kubeconfig: Path, environment: Mapping[str, str]) -> ExecuteFunction:
-    """How a batch is run on one cluster."""
-    return lambda batch: suite.execute(batch, kubeconfig, environment)
+def executor(minor: str, kubeconfig: Path, environment: Mapping[str, str]) -> ExecuteFunction:
+    """How a batch of a minor's suite is run on one cluster."""
+    return lambda batch: suite.execute(batch, minor, kubeconfig, environment)
 
 
 def run(

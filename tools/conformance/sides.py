@@ -1,5 +1,7 @@
 """Sides to run the suite on: the super cluster (`control`), and tenants with a policy each.
 
+Each side is of a Kubernetes minor, which is the suite's, on a super cluster of a minor of its own.
+
 Hazard: cases of the control fill nodes and evict pods, so no tenant may run at the same time.
 """
 
@@ -8,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clusterversions import catalog
 from tools.testbed import cache, chart
 from tools.testbed.artifacts import registry
 from tools.testbed.artifacts.images import PAUSE
@@ -20,8 +23,6 @@ from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
 from tools.testbed.progress import StepPrinter
 
-NAME = "conformance"
-"""Name of the super cluster."""
 NODES = 2
 """Number of its nodes."""
 
@@ -35,11 +36,21 @@ class SuiteTarget:
     has_holders: bool = False
     """Whether a pod of the tenant has to hold each node: the suite begins with no fewer than one,
     and `nodes.expose: onDemand` shows those alone that a pod of the tenant runs on."""
+    minor: str = catalog.DEFAULT_MINOR
+    """Kubernetes minor of the suite and of the tenant."""
+    super_minor: str = catalog.DEFAULT_MINOR
+
+    @property
+    def title(self) -> str:
+        """Name with its minors, where they are not the usual ones. It is also a folder's name."""
+        tenant = "" if self.minor == catalog.DEFAULT_MINOR else f"-{self.minor}"
+        below = "" if self.super_minor == catalog.DEFAULT_MINOR else f"-on-{self.super_minor}"
+        return f"{self.name}{tenant}{below}"
 
     @property
     def folder(self) -> Path:
         """Folder of its results. Git ignores it."""
-        return REPOSITORY / ".testbed" / "conformance" / self.name
+        return REPOSITORY / ".testbed" / "conformance" / self.title
 
 
 SIDES = {
@@ -52,9 +63,24 @@ SIDES = {
 }
 
 
-def cluster(images: Iterable[Image], progress: StepPrinter) -> ClusterHandle:
+def find(name: str, minor: str, super_minor: str) -> SuiteTarget:
+    """Return a side with its minors.
+
+    Raises TestbedError for a control of another minor than the super cluster's.
+    """
+    found = replace(SIDES[name], minor=minor, super_minor=super_minor)
+    if not found.policy and minor != super_minor:
+        raise TestbedError(
+            f"the control runs on the super cluster itself, which is of Kubernetes {super_minor}."
+            f" Name a tenant's side (`--side tenant`), or use `--super-minor {minor}`"
+        )
+    return found
+
+
+def cluster(super_minor: str, images: Iterable[Image], progress: StepPrinter) -> ClusterHandle:
     """The super cluster with two nodes, our chart and the suite's images. Started if needed."""
-    found = ClusterHandle(NAME, nodes=NODES)
+    suffix = "" if super_minor == catalog.DEFAULT_MINOR else f"-{super_minor.replace('.', '-')}"
+    found = ClusterHandle(f"conformance{suffix}", nodes=NODES, minor=super_minor)
     found.up(progress)
     chart.install(found, progress, values=chart.KUBELET_UPSTREAM)
     registry.publish(images, found.places.registry)
@@ -128,7 +154,7 @@ def _virtual_cluster(side: SuiteTarget) -> dict[str, object]:
         "apiVersion": "tenancy.x-k8s.io/v1alpha1",
         "kind": "VirtualCluster",
         "metadata": {"name": side.name, "namespace": "default"},
-        "spec": {"clusterVersionName": "v1.36", "policyRef": {"name": side.policy}},
+        "spec": {"clusterVersionName": f"v{side.minor}", "policyRef": {"name": side.policy}},
     }
 
 

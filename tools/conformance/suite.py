@@ -18,8 +18,10 @@ from pathlib import Path
 
 from tools.conformance.cases import ConformanceCase, focus, parse
 from tools.conformance.results import LOST, CaseResult, from_report
+from tools.testbed import versions
 from tools.testbed.artifacts import binaries
 from tools.testbed.commands import TIED, run
+from tools.testbed.errors import TestbedError
 from tools.testbed.progress import StepPrinter
 
 _CASE_SECONDS = 900
@@ -36,24 +38,36 @@ class BatchOutcome:
     printed: Mapping[str, str]
 
 
-def build(progress: StepPrinter) -> None:
-    """Build the suite's programs. The first time takes 6 min."""
-    wanted = [*binaries.programs(["conformance", "coredns", "etcd"]), binaries.program("kubectl")]
-    binaries.build(wanted, progress)
+def build(minor: str, progress: StepPrinter) -> None:
+    """Build the programs of a minor's suite and of its tenants. The first time takes 6 min.
+
+    Raises TestbedError if the testbed has no suite of this minor.
+    """
+    module = versions.load().minor(minor).suite
+    if not module:
+        known = ", ".join(each.minor for each in versions.load().suites)
+        raise TestbedError(f"the testbed has no conformance suite of {minor}. It has {known}")
+    programs = binaries.programs([module, "coredns", "etcd"])
+    servers = (*binaries.TENANT, "kubectl")
+    others = [binaries.program("pause"), *(binaries.program(name, minor) for name in servers)]
+    binaries.build([*programs, *others], progress)
 
 
-def cases() -> list[ConformanceCase]:
-    """All conformance cases of the suite."""
-    return parse(run([str(binaries.path("e2e.test")), "--list-conformance-tests"]))
+def cases(minor: str) -> list[ConformanceCase]:
+    """All conformance cases of a minor's suite."""
+    return parse(run([str(binaries.path("e2e.test", minor)), "--list-conformance-tests"]))
 
 
-def images() -> list[str]:
-    """The full names of all images that the suite knows, conformance or not."""
-    return run([str(binaries.path("e2e.test")), "--list-images"]).split()
+def images(minor: str) -> list[str]:
+    """The full names of all images that a minor's suite knows, conformance or not."""
+    return run([str(binaries.path("e2e.test", minor)), "--list-images"]).split()
 
 
 def execute(
-    batch: Sequence[ConformanceCase], kubeconfig: Path, environment: Mapping[str, str]
+    batch: Sequence[ConformanceCase],
+    minor: str,
+    kubeconfig: Path,
+    environment: Mapping[str, str],
 ) -> BatchOutcome:
     """Run a few cases one after the other. Every one of them has a result afterwards."""
     with tempfile.TemporaryDirectory(prefix="conformance-") as name:
@@ -62,9 +76,9 @@ def execute(
         output = folder / "output"
         limit = _CASE_SECONDS * len(batch)
         command = [
-            str(binaries.path("e2e.test")),
+            str(binaries.path("e2e.test", minor)),
             f"--kubeconfig={kubeconfig}",
-            f"--kubectl-path={binaries.path('kubectl')}",
+            f"--kubectl-path={binaries.path('kubectl', minor)}",
             "--provider=skeleton",
             f"--e2e-output-dir={folder}",
             f"--ginkgo.focus={focus(batch)}",

@@ -17,8 +17,6 @@ from tools.testbed.errors import TestbedError
 
 HERE = Path(__file__).resolve().parent
 GOMOD = HERE / "gomod"
-SUITE = "conformance"
-"""Go module of the conformance suite, which has the super cluster's own minor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,8 @@ class KubernetesRelease:
     minor: str
     version: str
     module: str
+    suite: str = ""
+    """Go module of its conformance suite. Empty if the testbed has none of this minor."""
 
     @property
     def number(self) -> int:
@@ -57,6 +57,11 @@ class PinnedVersions:
     def releases(self) -> tuple[KubernetesRelease, ...]:
         """All entries that are built from a patch release of Kubernetes."""
         return (*self.kubernetes, *self.kubectl)
+
+    @property
+    def suites(self) -> tuple[KubernetesRelease, ...]:
+        """The minors with a conformance suite. The first one is the super cluster's own."""
+        return tuple(entry for entry in self.kubernetes if entry.suite)
 
     def minor(self, minor: str | None = None) -> KubernetesRelease:
         """Return the named minor, or without a name the super cluster's own.
@@ -102,7 +107,7 @@ def load() -> PinnedVersions:
     for module, version, package in [
         *((entry.module, entry.version, "k8s.io/kubernetes") for entry in found.kubernetes),
         *((entry.module, entry.version, "k8s.io/kubectl") for entry in found.kubectl),
-        (SUITE, found.kubernetes[0].version, "k8s.io/kubernetes"),
+        *((entry.suite, entry.version, "k8s.io/kubernetes") for entry in found.suites),
     ]:
         # Staging modules have the same numbers behind a 0.
         pinned = re.sub(r"^0", "1", module_version(module, package))

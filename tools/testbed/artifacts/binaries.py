@@ -135,12 +135,6 @@ PROGRAMS = (
     GoProgram("dra-driver", "dra-driver", "virtual-cluster.local/testbed/dra-driver", "dra-driver"),
     GoProgram("s3", "s3", "virtual-cluster.local/testbed/s3", "s3"),
     GoProgram("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
-    GoProgram("e2e.test", "conformance", "k8s.io/kubernetes/test/e2e", "conformance", is_test=True),
-    GoProgram("agnhost", "conformance", "k8s.io/kubernetes/test/images/agnhost", "conformance"),
-    GoProgram(
-        "nonewprivs", "conformance", "k8s.io/kubernetes/test/images/nonewprivs", "conformance"
-    ),
-    GoProgram("sample-apiserver", "conformance", "k8s.io/sample-apiserver", "conformance"),
     GoProgram(
         "pause", "conformance", "virtual-cluster.local/testbed/conformance/pause", "conformance"
     ),
@@ -162,7 +156,7 @@ _SOURCES = {
     "karpenter": "sigs.k8s.io/karpenter",
     "cert-manager": "github.com/cert-manager/cert-manager",
     "traefik": "sigs.k8s.io/gateway-api",
-    versions.SUITE: "k8s.io/kubernetes",
+    **{entry.suite: "k8s.io/kubernetes" for entry in versions.load().suites},
 }
 """Modules with a source that is read as well (`source`), and the module path of that source."""
 
@@ -383,7 +377,7 @@ def _flags(module: str) -> str:
     flags = ["-s", "-w"]
     known = versions.load()
     minors = {entry.module: entry for entry in known.releases} | {
-        versions.SUITE: known.kubernetes[0]
+        entry.suite: entry for entry in known.suites
     }
     if module in minors:
         entry = minors[module]
@@ -410,7 +404,8 @@ def _kubernetes(name: str, minor: versions.KubernetesRelease) -> GoProgram:
 
 def _others() -> tuple[GoProgram, ...]:
     """Return all programs except those of whole Kubernetes minors."""
-    return (*PROGRAMS, *_kubectls().values())
+    suites = (program for suite in versions.load().suites for program in _suite(suite).values())
+    return (*PROGRAMS, *_kubectls().values(), *suites)
 
 
 def _kubectls() -> dict[str, GoProgram]:
@@ -422,12 +417,30 @@ def _kubectls() -> dict[str, GoProgram]:
     }
 
 
+def _suite(minor: versions.KubernetesRelease) -> dict[str, GoProgram]:
+    """Return the programs of a minor's conformance suite and of the images of its cases."""
+    images = "k8s.io/kubernetes/test/images"
+    packages = {
+        "e2e.test": "k8s.io/kubernetes/test/e2e",
+        "agnhost": f"{images}/agnhost",
+        "nonewprivs": f"{images}/nonewprivs",
+        "sample-apiserver": "k8s.io/sample-apiserver",
+    }
+    return {
+        name: GoProgram(name, minor.suite, package, minor.suite, is_test=name == "e2e.test")
+        for name, package in packages.items()
+    }
+
+
 def program(name: str, minor: str | None = None) -> GoProgram:
     """Return a program by name, one of Kubernetes' own by minor as well. Raises TestbedError."""
     if name == "kubectl" and minor in _kubectls():
         return _kubectls()[minor]
     if name in KUBERNETES:
         return _kubernetes(name, versions.load().minor(minor))
+    suite = versions.load().minor(minor)
+    if suite.suite and name in _suite(suite):
+        return _suite(suite)[name]
     for each in PROGRAMS:
         if each.name == name:
             return each

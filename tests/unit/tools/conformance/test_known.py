@@ -34,6 +34,13 @@ def test_a_row_that_has_no_reason_is_refused(old, new):
         known.failures(ROW.replace(old, new))
 
 
+def test_a_row_is_of_the_minors_that_it_names_or_of_each():
+    rows = known.failures(ROW + ROW.replace("sig-node] X", "sig-node] Y") + '  minors: ["1.37"]\n')
+
+    assert [row.case for row in known.of_minor(rows, "1.36")] == ["[sig-node] X"]
+    assert [row.case for row in known.of_minor(rows, "1.37")] == ["[sig-node] X", "[sig-node] Y"]
+
+
 def test_a_case_stands_in_the_list_once():
     with pytest.raises(ValueError, match="twice"):
         known.failures(ROW + ROW)

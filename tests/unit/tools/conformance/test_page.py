@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tools.conformance.cases import ConformanceCase
 from tools.conformance.judge import KnownFailure
-from tools.conformance.page import PublishedRun, render
+from tools.conformance.page import FurtherRun, PublishedRun, render
 from tools.conformance.results import FAILED, PASSED, CaseResult
 
 CASES = [
@@ -87,3 +87,21 @@ def test_a_control_that_sends_nothing_is_reported_to():
 
     assert "the run is void" in render(run)
     assert "is void" not in render(replace(run, cases=cases[:6]))
+
+
+def test_a_tenant_of_another_minor_has_a_row_of_its_own():
+    further = FurtherRun(
+        version="1.37.2",
+        super_version="1.36.4",
+        cases=CASES,
+        results={A: result(A, PASSED), B: result(B, FAILED)},
+        known=(),
+    )
+    own = PublishedRun(version="1.36.4", machine="a box", cases=CASES, results={}, known=())
+
+    text = render(replace(own, further=[further]))
+
+    title = "a tenant of 1.37.2 on a super cluster of 1.36.4"
+    assert text.count(f"| {title} | 2 | 1 | 0 | 1 | 0 | 0 |") == 1
+    assert f"## Not explained: {title}\n\n- {B}: failed" in text
+    assert "other minors" not in render(own)
