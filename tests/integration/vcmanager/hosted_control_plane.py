@@ -6,7 +6,7 @@ It stands for kubelet and containers: a process for each program, with a folder 
 import base64
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,6 +40,8 @@ class HostTenant:
     api_port: int
     etcd_port: int
     processes: list[ProgramProcess]
+    settings: Mapping[str, Mapping[str, str]]
+    """Flags of each component on loopback, in the order of its start."""
     folder: Path
     """A folder per component, with the files of its pod."""
 
@@ -61,6 +63,35 @@ class HostTenant:
         found = loading.load_tenant_kubeconfig(bundles.read_data(secret, name))
         assert found.strict
         return replace(found, server=self.server, tls_server_name="")
+
+    async def start(self, *components: str) -> None:
+        """Start components, as their StatefulSets are now and with the Secrets as they are now."""
+        root = self.stage.root(self.cluster)
+        for name in components or self.settings:
+            stateful_set = await self.stage.admin.get(resources.STATEFUL_SETS, name, namespace=root)
+            folder = self.folder / name
+            await materialise(self.stage, root, stateful_set, folder)
+            for file in folder.rglob("controller-manager-kubeconfig"):
+                server = f"server: {self.server}"
+                file.write_text(re.sub(r"server: \S+", server, file.read_text()))
+            self.processes.append(start(stateful_set, folder, **self.settings[name]))
+
+    async def stop(self) -> None:
+        """End all components, the last one first."""
+        while self.processes:
+            await self.processes.pop().stop(patience=3.0)
+
+    async def await_ready(self) -> None:
+        """Wait until the API server is ready. Raises RuntimeError when a component has ended."""
+        async with Client(await self.endpoint("manager")) as manager:
+
+            async def is_ready() -> bytes:
+                for process in self.processes:
+                    if process.has_ended:
+                        raise RuntimeError(process.tail())
+                return await manager.raw("GET", "/readyz")
+
+            await eventually(is_ready, within=60)
 
 
 async def materialise(stage: ManagerStage, root: str, stateful_set: Object, folder: Path) -> None:
@@ -130,61 +161,38 @@ def build_etcd_flags(data: Path, client: str, peer: str) -> dict[str, str]:
 @contextlib.asynccontextmanager
 async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIterator[HostTenant]:
     await stage.bring_up(cluster)
-    root = stage.root(cluster)
-    sets = {
-        name: await stage.admin.get(resources.STATEFUL_SETS, name, namespace=root)
-        for name in PROGRAMS
-    }
-    for name, stateful_set in sets.items():
-        await materialise(stage, root, stateful_set, folder / name)
     etcd_port, peer_port, api_port = free_port(), free_port(), free_port()
     client, peer = f"https://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{peer_port}"
-    etcd = build_etcd_flags(folder / "data", client, peer)
-    processes = [start(sets["etcd"], folder / "etcd", **etcd)]
     api = {
         "bind-address": "127.0.0.1",
         "secure-port": str(api_port),
         "etcd-servers": client,
         "endpoint-reconciler-type": "none",
     }
-    processes.append(start(sets["apiserver"], folder / "apiserver", **api))
-    kubeconfig = (
-        folder / "controller-manager/etc/kubernetes/kubeconfig/controller-manager-kubeconfig"
-    )
-    document = re.sub(
-        r"server: \S+", f"server: https://127.0.0.1:{api_port}", kubeconfig.read_text()
-    )
-    kubeconfig.write_text(document)
     tenant = HostTenant(
         stage=stage,
         cluster=cluster,
         api_port=api_port,
         etcd_port=etcd_port,
-        processes=processes,
+        processes=[],
+        settings={
+            "etcd": build_etcd_flags(folder / "data", client, peer),
+            "apiserver": api,
+            "controller-manager": {"secure-port": "0", "leader-elect": "false"},
+        },
         folder=folder,
     )
     try:
+        await tenant.start("etcd", "apiserver")
+        await tenant.await_ready()
+        await tenant.start("controller-manager")
         async with Client(await tenant.endpoint("manager")) as manager:
-
-            async def is_ready():
-                for process in processes:
-                    if process.has_ended:
-                        raise RuntimeError(process.tail())
-                return await manager.raw("GET", "/readyz")
-
-            await eventually(is_ready, within=60)
-            controllers = {"secure-port": "0", "leader-elect": "false"}
-            processes.append(
-                start(sets["controller-manager"], folder / "controller-manager", **controllers)
-            )
-            slice_ = (await stage.fresh(cluster))["status"]["serviceCidr"]
-            assert slice_
+            assert (await stage.fresh(cluster))["status"]["serviceCidr"]
             await tenant_objects.apply_objects(manager, dns_address="")
             await eventually(lambda: tenant_objects.has_controllers(manager), within=60)
-            yield tenant
+        yield tenant
     finally:
-        for process in reversed(processes):
-            await process.stop(patience=3.0)
+        await tenant.stop()
 
 
 async def who(client: Client) -> Object:

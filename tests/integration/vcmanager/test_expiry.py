@@ -1,0 +1,104 @@
+"""A control plane all of whose certificates have ended, under the real programs."""
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kubeio import errors
+from kubeio.api.client import Client
+from tenancy import resources
+from tests.integration.vcmanager.conftest import ManagerStage
+from tests.integration.vcmanager.hosted_control_plane import HostTenant, on_host
+from tests.support.eventually import eventually
+from vcmanager.pki import bundles, checks, inventory
+from vcmanager.pki.inventory import CertificateFacts
+
+_QUIET = 3.0
+"""Seconds in which a dead control plane must not come back."""
+
+
+def list_leaf_secrets(tenant: HostTenant) -> list[str]:
+    """Return the names of all Secrets with a certificate that is no authority."""
+    facts = CertificateFacts(
+        root=tenant.stage.root(tenant.cluster),
+        uid=tenant.cluster["metadata"]["uid"],
+        name="t",
+        domain="cluster.local",
+        api_address="10.0.0.1",
+    )
+    leaves = [row.secret for row in inventory.list_leaves(facts)]
+    return [*leaves, *(row.secret for row in inventory.list_logins(facts))]
+
+
+async def read_expiries(tenant: HostTenant) -> dict[str, datetime]:
+    """Return the end of each certificate."""
+    found = {}
+    for name in list_leaf_secrets(tenant):
+        with contextlib.suppress(errors.NotFound):
+            secret = await tenant.stage.secret(tenant.cluster, name)
+            if name in secret["data"]:
+                pair = bundles.read_kubeconfig_key_pair(bundles.read_data(secret, name))
+            else:
+                pair = bundles.read_key_pair(secret)
+            assert pair is not None, name
+            found[name] = checks.get_expiry(pair)
+    return found
+
+
+def days_ago(stage: ManagerStage, days: int) -> ManagerStage:
+    """Return the stage with a manager whose clock is behind."""
+    means = replace(stage.means, now=lambda: datetime.now(UTC) - timedelta(days=days))
+    return replace(stage, means=means)
+
+
+async def expire(tenant: HostTenant) -> None:
+    """Replace each certificate by one that the manager issued 400 days ago."""
+    stage, root = tenant.stage, tenant.stage.root(tenant.cluster)
+    for name in await read_expiries(tenant):
+        await stage.admin.delete(resources.SECRETS, name, namespace=root)
+    await days_ago(stage, 400).work(tenant.cluster)
+
+
+@pytest.mark.timeout(240)
+async def test_a_control_plane_whose_certificates_have_all_ended_comes_back_by_itself(
+    stage: ManagerStage, tmp_path: Path
+):
+    """REL-166."""
+    cluster = await stage.declare(dns="none")
+    await days_ago(stage, 500).work(cluster)  # no certificate begins before its authority
+    async with on_host(stage, cluster, tmp_path) as tenant:
+        async with Client(await tenant.endpoint("admin")) as admin:
+            await admin.create(resources.NAMESPACES, {"metadata": {"name": "kept"}})
+        names = set(await read_expiries(tenant))
+        assert {"apiserver-ca", "etcd-ca", "admin-kubeconfig"} <= names
+        await tenant.stop()
+        await expire(tenant)
+        ended = await read_expiries(tenant)
+        assert set(ended) == names
+        assert max(ended.values()) < datetime.now(UTC)
+
+        await tenant.start()
+        await asyncio.sleep(_QUIET)
+        with pytest.raises(errors.KubeError):
+            async with Client(await tenant.endpoint("manager")) as manager:
+                await manager.raw("GET", "/readyz")
+        await tenant.stop()
+
+        await stage.bring_up(cluster)
+        renewed = await read_expiries(tenant)
+        assert set(renewed) == names
+        assert min(renewed.values()) > datetime.now(UTC) + timedelta(days=30)
+        await tenant.start("etcd", "apiserver")
+        await tenant.await_ready()
+        await tenant.start("controller-manager")
+        async with Client(await tenant.endpoint("admin")) as admin:
+            await admin.get(resources.NAMESPACES, "kept")
+            await admin.create(resources.NAMESPACES, {"metadata": {"name": "new"}})
+            await eventually(
+                lambda: admin.get(resources.SERVICE_ACCOUNTS, "default", namespace="new"),
+                within=60,
+            )
