@@ -103,12 +103,12 @@ async def test_another_body_is_not_parked():
     assert not world.parked.has(WriteScope(KEY, TENANT_SIDE), BODY, BEFORE)
 
 
-@pytest.mark.parametrize("subresource", ["", "status"])
-async def test_converged_part_is_written_again(subresource):
+@pytest.mark.parametrize(("subresource", "named"), [("", ()), ("", ("",)), ("status", ("status",))])
+async def test_converged_part_is_written_again(subresource, named):
     world = World()
     await world.attempt(SUPER_SIDE, BEFORE, subresource=subresource)
     world.now += REPEAT_WINDOW_SECONDS
-    world.parked.clear_if_converged(KEY, SUPER_SIDE, subresource)
+    world.parked.clear_if_converged(KEY, SUPER_SIDE, *named)
     assert not world.parked.has(WriteScope(KEY, SUPER_SIDE, subresource), BODY, BEFORE)
     assert world.changes == 2
 
