@@ -75,7 +75,7 @@ class DrillChecker:
             is_ending = kind == "DELETED" or "deletionTimestamp" in metadata
             if is_ending and tenant.is_judged and metadata["uid"] not in tenant.asked:
                 about = f"{tenant.side}: {title(resource, metadata)}"
-                self.broke("wrong delete", f"{about} in the tenant")
+                self.broke("wrong delete", f"{about} ({metadata['uid']}, {kind}) in the tenant")
                 tenant.asked[metadata["uid"]] = 0.0  # said once
 
         return heard

@@ -35,7 +35,7 @@ def findings(
     """Return what is not as it must be."""
     found: list[Violation] = []
     for tenant, own in above:
-        owned = _owned(below, tenant)
+        owned = list_owned(below, tenant)
         found += _doubled(tenant, owned)
         alive = {body["metadata"]["uid"] for bodies in own.values() for body in bodies}
         for resource, uid, body in owned:
@@ -50,7 +50,7 @@ def findings(
     return found
 
 
-def _owned(below: ClusterContents, tenant: DrillTenant) -> list[tuple[Resource, str, Object]]:
+def list_owned(below: ClusterContents, tenant: DrillTenant) -> list[tuple[Resource, str, Object]]:
     """Return the super objects that record this tenant, each with the UID that it records."""
     return [
         (resource, owner.uid, body)

@@ -32,6 +32,8 @@ class DrillTenant(ChaosTenant):
     """Of its administrator."""
     asked: dict[str, float] = field(default_factory=dict)
     """Since when each UID was asked to be deleted, in seconds of the wall clock."""
+    asked_twice: set[str] = field(default_factory=set)
+    """UIDs that another request asked for meanwhile, which may have been the one that worked."""
     is_judged: bool = True
     """False while its store is another one: what it lacks then no one has deleted."""
 
@@ -44,11 +46,13 @@ class DrillTenant(ChaosTenant):
             uid = found["metadata"]["uid"]
             is_new = uid not in self.asked
             self.asked.setdefault(uid, time.time())
+            if not is_new:
+                self.asked_twice.add(uid)
             try:
                 await self.client.delete(
                     resource, name, namespace=space, uid=uid, grace_seconds=grace
                 )
             except (errors.NotSent, errors.Conflict):
-                if is_new:
+                if is_new and uid not in self.asked_twice:
                     del self.asked[uid]  # certainly not done
                 raise
