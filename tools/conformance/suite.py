@@ -48,9 +48,9 @@ def build(minor: str, progress: StepPrinter) -> None:
         known = ", ".join(each.minor for each in versions.load().suites)
         raise TestbedError(f"the testbed has no conformance suite of {minor}. It has {known}")
     programs = binaries.programs([module, "coredns", "etcd"])
-    servers = (*binaries.TENANT, "kubectl")
-    others = [binaries.program("pause"), *(binaries.program(name, minor) for name in servers)]
-    binaries.build([*programs, *others], progress)
+    servers = [binaries.program(name, minor) for name in binaries.TENANT]
+    tools = [binaries.program(name) for name in ("pause", "kubectl")]
+    binaries.build([*programs, *servers, *tools], progress)
 
 
 def cases(minor: str) -> list[ConformanceCase]:
@@ -78,7 +78,7 @@ def execute(
         command = [
             str(binaries.path("e2e.test", minor)),
             f"--kubeconfig={kubeconfig}",
-            f"--kubectl-path={binaries.path('kubectl', minor)}",
+            f"--kubectl-path={binaries.path('kubectl')}",
             "--provider=skeleton",
             f"--e2e-output-dir={folder}",
             f"--ginkgo.focus={focus(batch)}",
