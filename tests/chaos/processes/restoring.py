@@ -10,7 +10,7 @@ import asyncio
 from time import time
 
 from tenancy import wellknown
-from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
+from tenancy.resources import NAMESPACES, PODS, VIRTUAL_CLUSTERS
 from tests.chaos.processes import rest, snapshots
 from tests.chaos.processes.sides import DrillTenant
 from tests.chaos.processes.turn import DrillTurn
@@ -50,6 +50,10 @@ async def restore(turn: DrillTurn) -> None:
     await snapshots.restore(tenant.plane, file, store, bump=snapshots.BUMP if bump else 0)
     await tenant.plane.restart_on_store(store)
     back = await _alive(tenant)
+    pods = {body["metadata"]["uid"] for body in (await tenant.client.list(PODS))["items"] or ()}
+    # Pods that were deleted since the backup are there again, and what ran for them is gone. The
+    # syncer marks them as lost, and deletes those that a controller replaces.
+    gone_below = {uid: tenant.asked[uid] for uid in pods & tenant.asked.keys()}
     for uid in back:
         tenant.asked.pop(uid, None)
     if is_away:
@@ -61,7 +65,7 @@ async def restore(turn: DrillTurn) -> None:
         await asyncio.sleep(HELD_SECONDS)
     turn.findings += stage.verdict()
     if is_confirmed:
-        tenant.asked |= dict.fromkeys(before - back, time())
+        tenant.asked |= dict.fromkeys(before - back, time()) | gone_below
         await _confirm(turn, tenant)
     else:
         made = {*await _alive(tenant), *tenant.asked} - before  # the old store never had it
