@@ -34,8 +34,8 @@ FOLLOWED_SECONDS = 100.0
 """How long creates may take after the last fault: watches are followed again after half a minute
 at most, and the resync comes once a minute."""
 LEFT_SECONDS = 200.0
-"""How long a tenant may be asked things after it is followed no more: what is in hand is ended
-first, and has two minutes for that."""
+"""Time limit in seconds for requests to a tenant after its session has ended. Reconciles in
+progress end first, within two minutes."""
 LENGTH = 40
 
 

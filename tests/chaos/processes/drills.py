@@ -259,7 +259,7 @@ class DrillOptions:
     first: int = 0
     """Number of the first turn."""
     minutes: float = 0.0
-    """After so many no further turn is begun; 0: all are."""
+    """Minutes after which no further turn starts. 0: no limit."""
     seconds: float = 600.0
     """Of an outage."""
     calm_seconds: float = CALM_SECONDS

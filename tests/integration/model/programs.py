@@ -197,7 +197,7 @@ def _delete(chance: random.Random, resource: Resource, space: str, name: str) ->
     uid = chance.choices(("", "right", "wrong"), (3, 4, 2))[0]
     version = chance.choices(("", "right", "old"), (6, 3, 2))[0]
     if "gracePeriodSeconds" in body:
-        version = ""  # together, a second delete is refused for an empty precondition; no one asks
+        version = ""  # with both, a second delete is refused for an empty precondition
     return ProgramRequest("DELETE", resource, space, name, body, uid=uid, version=version)
 
 

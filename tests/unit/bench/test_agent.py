@@ -202,7 +202,7 @@ async def test_a_removed_unknown_client_comes_again(authority, door, tmp_path):
 
 
 async def asks_for_more(port: int, tenant: ssl.SSLContext) -> None:
-    """Who may have no more streams asks again and again, and is counted."""
+    """A tenant over its limit of streams asks again and again, and is counted."""
     seen: Counter[str] = Counter()
     asking = asyncio.ensure_future(open_streams.insist(port, tenant, seen))
     await eventually(lambda: seen["refused_beyond"] >= 2)

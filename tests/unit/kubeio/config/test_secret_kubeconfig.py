@@ -63,7 +63,9 @@ def test_each_shape_is_taken(data):
     """A1-04."""
     found = endpoint(data)
     assert (found.server, found.ca, found.token) == (SERVER, b"CA", "tok")
-    assert not found.strict  # chains of kubeadm are as they are; host and chain are still verified
+    assert (
+        not found.strict
+    )  # kubeadm chains break the strict rules. Host and chain are verified anyway
 
 
 def test_a_key_and_a_context_of_the_kubeconfig_may_be_named():

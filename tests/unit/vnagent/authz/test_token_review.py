@@ -1,4 +1,4 @@
-"""Who may read the metrics: whom the super API server knows and lets, asked once in a while."""
+"""Readers of the metrics: users that the super API server accepts. Its answer is cached."""
 
 import asyncio
 import secrets

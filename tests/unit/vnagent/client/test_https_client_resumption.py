@@ -135,7 +135,7 @@ async def test_who_hangs_over_a_session_is_offered_none_again(origin, resumed):
 
 
 async def test_other_authorities_verify_again(origin, resumed):
-    """SEC-11: whom they do not vouch for is dialled in vain, session or not."""
+    """SEC-11: an untrusted server is refused, also with a session to resume."""
     await origin.request("GET", "/")
     trusted = origin._authorities
     trusted.path.write_bytes(trusted.path.read_bytes() + b"\n")

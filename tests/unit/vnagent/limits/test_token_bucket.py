@@ -4,7 +4,7 @@ from vnagent.limits.token_bucket import TenantBuckets, TokenBucket
 
 
 def test_a_burst_then_one_by_one():
-    """The one that hammers gets one turn per interval, and no more for having hammered."""
+    """A caller that hammers gets one turn per interval, and its refused calls change nothing."""
     bucket = TokenBucket(3, 5.0)
     taken = []
     for tenth in range(301):

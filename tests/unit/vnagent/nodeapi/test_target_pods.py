@@ -211,7 +211,7 @@ async def test_a_switch_of_the_policy_holds_before_anything_is_asked(tmp_path):
 
 
 async def test_calls_of_one_tenant_have_a_pace(tmp_path, monkeypatch):
-    """A tenant that asks for pods that are not there costs the other cluster no more."""
+    """Requests for missing pods do not reach the target faster than one per interval."""
     monkeypatch.setattr(apiserver, "CALL_BURST", 3)
     monkeypatch.setattr(apiserver, "CALL_INTERVAL_SECONDS", 1000.0)
     api = target(there(None))
@@ -222,7 +222,7 @@ async def test_calls_of_one_tenant_have_a_pace(tmp_path, monkeypatch):
 
 
 async def test_an_answer_that_is_no_list_refuses(tmp_path):
-    """And no more of it is read than a few pods have."""
+    """At most as many bytes are read as a few pods have."""
     api = target(there(None))
     api.pods = {"not": "a list"}  # type: ignore[assignment]
     async with served(tmp_path, api) as found:

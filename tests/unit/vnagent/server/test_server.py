@@ -134,14 +134,14 @@ def resume(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -> tuple
 
 
 async def test_no_session_is_resumed(set_up):
-    """Whose authority is trusted no more has to say so again, and is refused."""
+    """A caller of a removed authority must present its certificate again, and is refused."""
     is_resumed, answer = await asyncio.to_thread(resume, set_up, set_up.context())
     assert not is_resumed
     assert answer.startswith(b"HTTP/1.1 403 ")
 
 
 async def test_a_slow_handshake_is_not_waited_for(set_up, monkeypatch):
-    """REL-85: strangers have little time."""
+    """REL-85: a caller without a verified certificate has little time."""
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 0.1)
 
     def dawdle() -> bytes:

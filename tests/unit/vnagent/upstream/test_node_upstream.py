@@ -272,7 +272,7 @@ async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
 
 
 async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
-    """Pods that are not there make no more lists than a node that is used."""
+    """Requests for missing pods make as few lists as requests for pods that exist."""
     monkeypatch.setattr(pod_authorizer, "MIN_LIST_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(apiserver, "LIST_INTERVAL_SECONDS", 0.4)
     began = asyncio.get_running_loop().time()
