@@ -82,7 +82,7 @@ def installed(
     try:
         own = ["--set", "installCRDs=true", *cert_manager.settings()]
         helm(tenant_a, "install", "cert-manager", str(chart), *own, "--wait", "--timeout=4m")
-        # The webhook is Ready before cainjector has written the authority into the webhook configuration.
+        # The webhook is Ready before cainjector has written its authority.
         until(
             lambda: (
                 tenant_a.kubectl.run("apply", "-f", "-", stdin=json.dumps(ISSUER))

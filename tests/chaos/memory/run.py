@@ -18,7 +18,7 @@ import structlog
 
 from tests.chaos.memory import rest, steps
 from tests.chaos.memory.loop import StuckError, VirtualLoop, seeded
-from tests.chaos.memory.replica import PATROL_SECONDS, wires
+from tests.chaos.memory.replica import RESYNC_SECONDS, wires
 from tests.chaos.memory.world import MachineWorld
 from tests.chaos.oracles import Violation
 from tests.chaos.scripts import ScriptStep
@@ -28,7 +28,7 @@ REST_SECONDS = 1800.0
 """How long everything may take to be as it must be after the last fault. Parked writes wait ten
 minutes."""
 LOOK_SECONDS = 15.0
-QUIET_SECONDS = PATROL_SECONDS + 10.0
+QUIET_SECONDS = RESYNC_SECONDS + 10.0
 HELD_SECONDS = 45.0
 FOLLOWED_SECONDS = 100.0
 """How long creates may take after the last fault: watches are followed again after half a minute

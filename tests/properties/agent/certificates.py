@@ -1,4 +1,4 @@
-"""FIG-02, SEC-01, SEC-02: client certificates in real handshakes, and the identity of each caller."""
+"""FIG-02, SEC-01, SEC-02: client certificates in real handshakes, and each caller's identity."""
 
 import asyncio
 import random

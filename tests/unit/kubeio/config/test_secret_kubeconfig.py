@@ -63,9 +63,8 @@ def test_each_shape_is_taken(data):
     """A1-04."""
     found = endpoint(data)
     assert (found.server, found.ca, found.token) == (SERVER, b"CA", "tok")
-    assert (
-        not found.strict
-    )  # kubeadm chains break the strict rules. Host and chain are verified anyway
+    # Chains of kubeadm break the strict rules. Host and chain are verified anyway.
+    assert not found.strict
 
 
 def test_a_key_and_a_context_of_the_kubeconfig_may_be_named():

@@ -112,7 +112,7 @@ async def test_nothing_is_taken_anywhere_while_one_session_ends_what_it_has_in_h
     assert taken(world) == []
 
 
-async def test_the_patrol_goes_round_all_sessions(
+async def test_the_resync_goes_round_all_sessions(
     world: SessionWorld, far: Session, monkeypatch: pytest.MonkeyPatch
 ):
     seen: list[Session] = []

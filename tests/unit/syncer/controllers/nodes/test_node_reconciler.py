@@ -1,4 +1,4 @@
-"""The reconcile of a node: the tenants that see it, the fields they see, and the number of writes."""
+"""The reconcile of a node: the tenants that see it, the fields they see, and the writes."""
 
 from __future__ import annotations
 

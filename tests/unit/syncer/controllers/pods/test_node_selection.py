@@ -108,7 +108,7 @@ async def test_a_twin_that_comes_back_as_it_was_is_left_in_the_end():
     assert SYNC_PARKED in world.told()
 
 
-async def test_the_patrol_finds_a_twin_that_would_be_made_otherwise():
+async def test_the_resync_finds_a_twin_that_would_be_made_otherwise():
     world = engaged(SessionWorld())
     node_with(world)
     pending(world)
