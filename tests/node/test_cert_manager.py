@@ -126,7 +126,7 @@ def test_a_certificate_is_issued(installed: TenantAdmin):
 def test_the_tenants_api_server_calls_the_webhook(
     installed: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
-    """What no schema says is refused, and who asks is written in: only the webhook does either."""
+    """An invalid request is refused and the user is recorded. Only the webhook does that."""
     kubectl = installed.kubectl
     done = kubectl.call(
         "apply", "--validate=false", "-f", "-", stdin=json.dumps(certificate("nameless"))

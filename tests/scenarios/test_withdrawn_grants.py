@@ -25,7 +25,7 @@ from tests.support.syncer.two_clusters import POD, SplitWorld, key_of
 
 
 async def proved(*_: object) -> None:
-    """What was found missing is gone."""
+    """The missing pod is deleted."""
 
 
 def withdrawn(split: SplitWorld) -> None:

@@ -49,7 +49,7 @@ class SimulatedReplica:
 
     @property
     def identity(self) -> str:
-        """Who its process is, to others."""
+        """The identity of its process."""
         return f"{self.name}-{self.starts}"
 
     @property

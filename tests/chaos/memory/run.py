@@ -41,7 +41,7 @@ LENGTH = 40
 
 @dataclass
 class RunOutcome:
-    """What came of one run."""
+    """The result of one run."""
 
     seed: int
     script: Sequence[ScriptStep]
@@ -60,7 +60,7 @@ class RunOutcome:
 
     @property
     def kind(self) -> str:
-        """What was broken first, empty when nothing was."""
+        """The first broken rule, empty if none is broken."""
         return self.breaks[0].kind if self.breaks else ""
 
 

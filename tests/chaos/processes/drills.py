@@ -252,7 +252,7 @@ NAMES = (*DRILLS, "clock")
 
 @dataclass(frozen=True)
 class DrillOptions:
-    """What is asked for."""
+    """The options of a drill."""
 
     count: int
     seed: int

@@ -216,7 +216,7 @@ def _read(chance: random.Random, resource: Resource, space: str, name: str) -> P
 
 
 def _pod(chance: random.Random, _: Resource, space: str, name: str) -> ProgramRequest:
-    """What schedulers and kubelets do."""
+    """Writes of schedulers and kubelets."""
     if chance.random() < 0.5:
         body = {
             "apiVersion": "v1",

@@ -55,7 +55,7 @@ class KindLifecycle:
 
     @property
     def sample(self) -> KindSample:
-        """What is done to it."""
+        """The change of the object."""
         return SAMPLES[self.kind.resource.kind]
 
     @property

@@ -1,4 +1,4 @@
-"""What the syncer does after it was away: nothing, when nothing happened."""
+"""The syncer after a restart: it writes nothing if nothing has changed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is said of another cluster: two real API servers, the second behind an address of this
-machine that is not loopback.
+"""Conditions of a target: two real API servers, the second behind an address of this machine that
+is not loopback.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the agent's account may do: very little, and each row with a reason."""
+"""Rights of the agent's account: few, each row with a reason."""
 
 import pytest
 

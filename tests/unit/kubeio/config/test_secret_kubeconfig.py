@@ -1,4 +1,4 @@
-"""Which Secrets describe another cluster, and what is said of the others."""
+"""Accepted Secrets of another cluster, and errors about the others."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ async def whole(stream: transport_protocol.ResponseStream) -> bytes:
 
 
 async def outcome(script: ScriptedServer, *, lean: bool, streams: bool) -> object:
-    """What came of one request: the answer, or the kind of the problem."""
+    """The result of one request: the answer, or the kind of the problem."""
     async with served(script, lean=lean) as made:
         try:
             if not streams:

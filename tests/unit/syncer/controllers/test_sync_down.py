@@ -1,4 +1,4 @@
-"""What keys do when an API, a tenant or another writer is not as it should be."""
+"""Reconciles with a failing API, a failing tenant or another writer."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def world() -> SessionWorld:
 
 @pytest.fixture
 def far(world: SessionWorld) -> Session:
-    """What the tenant has at c2."""
+    """Objects of the tenant in c2."""
     below = SuperCluster(RecordingClient(), name="c2")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.add_session(made)

@@ -74,7 +74,7 @@ async def test_what_was_verified_once_is_gone_on_with(origin, resumed):
 
 
 async def test_so_it_is_with_streams(origin, resumed):
-    """What a stream's connection has shown serves the next ones that are made for others."""
+    """The TLS session of a stream's connection serves later connections."""
     for _ in range(2):
         opened = await UpstreamServer(origin, KUBELET_LABELS).open("GET", "/", [])
         opened.channel.abort()

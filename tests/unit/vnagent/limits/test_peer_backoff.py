@@ -1,4 +1,4 @@
-"""Who is turned away unheard: only those that were refused over and over, and not for long."""
+"""Banned addresses: only after repeated refusals, and for a short time."""
 
 from vnagent.limits.peer_backoff import TRUSTED_SECONDS, PeerBackoff
 

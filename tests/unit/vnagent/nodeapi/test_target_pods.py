@@ -180,7 +180,7 @@ async def test_without_a_credential_calls_are_refused_with_a_sentence(tmp_path, 
 
 @pytest.mark.parametrize("refused", [b"401 Unauthorized", b"403 Forbidden"])
 async def test_a_credential_that_does_not_do_is_reported(tmp_path, refused):
-    """And the words of the other cluster stay there."""
+    """Messages of the target are not passed on."""
     api = target(lists_status=refused)
     async with served(tmp_path, api) as found:
         answer = await found.send(LOGS)
@@ -269,7 +269,7 @@ def test_nothing_odd_gets_into_a_selector(uid, namespace, pod):
 
 
 async def test_few_answers_are_held_at_a_time(tmp_path, monkeypatch):
-    """Of all tenants together. The others wait for their turn and are answered."""
+    """The limit is for all tenants together. Further calls wait and are answered."""
     monkeypatch.setattr(targets, "MAX_CONCURRENT_QUERIES", 2)
     held: list[int] = []
     most: list[int] = []

@@ -1,4 +1,4 @@
-"""Who may connect at all, and what becomes of connections at swaps and at the end."""
+"""Callers that may connect, and connections at a reload and at the end."""
 
 import asyncio
 import contextlib
@@ -262,7 +262,7 @@ async def test_refusals_are_counted_by_tenant_where_our_authority_names_one(set_
     "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100, b"\x16\x03\x01\xff\xff" + b"x" * 5000]
 )
 async def test_garbage_harms_no_client(set_up, garbage):
-    """What is no TLS ends, and the next caller is served."""
+    """A connection without TLS ends, and the next caller is served."""
 
     def talk() -> None:
         with socket.create_connection(("127.0.0.1", set_up.port), timeout=10) as plain:
