@@ -66,7 +66,7 @@ def _tell(profile: str, asked: argparse.Namespace, results: dict[str, Any]) -> N
 
 
 def _seen(names: list[str]) -> tuple[str, ...]:
-    """Return the kinds to watch: no more than is needed, as watches cost the servers."""
+    """Return the needed kinds to watch. Each further watch costs the servers time."""
     return _SEEN if "updates" in names else _SEEN[:1]
 
 

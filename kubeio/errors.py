@@ -43,9 +43,13 @@ class TerminalError(KubeError):
 class Unavailable(KubeError):
     """The server could not be reached, ended the connection, or cannot serve now."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, server_problem: str = ""
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.server_problem = server_problem or message
+        """The server and what happened, without the path of the request."""
 
 
 class NotSent(Unavailable):

@@ -115,7 +115,7 @@ class Syncer:
         everywhere = self.tenants.sessions
         QuotaEvents(self.home, self.tenants.quotas).subscribe()
         HomeEvents(self.home, everywhere[HOME], everywhere).subscribe()
-        patrol = Resync(self.tenants.sessions, period_seconds=self._options.resync_seconds)
+        resync = Resync(self.tenants.sessions, period_seconds=self._options.resync_seconds)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.home.run(), name="home")
             stopped = group.create_task(stop.wait(), name="stop")
@@ -127,7 +127,7 @@ class Syncer:
                 _log.info("syncer.started", version=self._options.version)
                 working = group.create_task(worker.run(), name="workers")
                 keeping = group.create_task(self.tenants.run(), name="tenants")
-                rounds = group.create_task(patrol.run(), name="patrol")
+                rounds = group.create_task(resync.run(), name="resync")
                 following = group.create_task(self.targets.run(), name="targets")
                 measuring = group.create_task(self.memory_pressure.run(), name="memory")
                 await stopped

@@ -44,7 +44,7 @@ class TwinOwner(NamedTuple):
 def read_owner(metadata: Mapping[str, Any], registration: str = "") -> TwinOwner | None:
     """Return the recorded owner of a super object, or None when the record is not complete.
 
-    An object with the registration of another cluster than its own is also treated as a stranger's.
+    An object with the registration of another cluster than its own is also treated as foreign.
     """
     annotations = metadata.get("annotations") or {}
     vc_uid, uid = annotations.get(wellknown.VC_UID), annotations.get(wellknown.UID)

@@ -1,4 +1,4 @@
-"""What holds for every run of tests: no test builds a program, and no property is judged by time.
+"""Rules for every run of tests: no test builds a program, and no property is judged by time.
 
 Properties are judged by what they find, not by how long a busy machine takes for an example.
 

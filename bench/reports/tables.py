@@ -33,7 +33,7 @@ TableFigures = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class GoalLine:
-    """A figure with its goal: no more than that, or no less. NaN: it has none."""
+    """A figure with its goal, which is a maximum or a minimum. NaN: it has no goal."""
 
     title: str
     read: FigureReader

@@ -198,15 +198,15 @@ def _describe_not_found(problem: errors.NotFound) -> str:
 
 def _describe_unavailable(problem: errors.Unavailable) -> str:
     return (
-        f"the API server cannot be reached: {problem}. Check --kubeconfig and --context, and"
-        " whether `kubectl version` gets an answer."
+        f"the API server cannot be reached: {problem.server_problem}. Check --kubeconfig and"
+        " --context, and whether `kubectl version` gets an answer."
     )
 
 
 def _describe_untrusted(problem: errors.Untrusted) -> str:
     return (
-        f"{problem}: the certificate of the API server is not trusted. Put the certificate of its"
-        " CA into certificate-authority-data of the kubeconfig."
+        f"{problem.server_problem}: the certificate of the API server is not trusted. Put the"
+        " certificate of its CA into certificate-authority-data of the kubeconfig."
     )
 
 

@@ -91,7 +91,8 @@ def response_too_large(most: int | None = None) -> str:
 
 def no_connection_in_time(where: str) -> errors.NotSent:
     """Return the error for a connection that was not made in time."""
-    return errors.NotSent(f"{where}: no connection was made in time")
+    detail = "no connection was made in time"
+    return errors.NotSent(f"{where}: {detail}", server_problem=f"{_get_server(where)}: {detail}")
 
 
 def connect_failed(where: str, host: str, port: int | None, problem: OSError) -> errors.NotSent:
@@ -99,15 +100,23 @@ def connect_failed(where: str, host: str, port: int | None, problem: OSError) ->
     number = problem.errno or 0
     # Errors of name resolution are negative and have messages of their own.
     detail = os.strerror(number) if number > 0 else str(problem)
-    return errors.NotSent(f"{where}: cannot connect to {host}:{port}: {detail}")
+    reason = f"cannot connect to {host}:{port}: {detail}"
+    return errors.NotSent(f"{where}: {reason}", server_problem=reason)
 
 
 def server_untrusted(where: str, problem: Exception) -> errors.Untrusted:
     """Return the error for a server that fails TLS verification."""
     detail = getattr(problem, "verify_message", "") or str(problem)
-    return errors.Untrusted(f"{where}: TLS failed: {detail}")
+    reason = f"TLS failed: {detail}"
+    return errors.Untrusted(f"{where}: {reason}", server_problem=f"{_get_server(where)}: {reason}")
 
 
 def request_timed_out(where: str, seconds: float) -> errors.Timeout:
     """Return the error for an answer that did not arrive within `seconds`."""
-    return errors.Timeout(f"{where}: no answer within {seconds:.3g} s")
+    detail = f"no answer within {seconds:.3g} s"
+    return errors.Timeout(f"{where}: {detail}", server_problem=f"{_get_server(where)}: {detail}")
+
+
+def _get_server(where: str) -> str:
+    """Return the server of a request's description, without the method and the path."""
+    return where.rpartition(": ")[0] or where

@@ -178,13 +178,13 @@ class TargetCluster:
         settled = (
             self._ready_at is not None and time.monotonic() - self._ready_at > SESSION_START_SECONDS
         )
-        muster = self.pod_loss_guard if settled or self.pod_loss_guard.was_held else None
+        guard = self.pod_loss_guard if settled or self.pod_loss_guard.was_held else None
         problem = problem or self.watch_problem
         try:
-            if muster is not None:
-                await target_conditions.apply_confirmation(self._home.client, entry, muster)
+            if guard is not None:
+                await target_conditions.apply_confirmation(self._home.client, entry, guard)
             await target_conditions.write_target_conditions(
-                self._home.client, entry, problem=problem, pod_loss_guard=muster
+                self._home.client, entry, problem=problem, pod_loss_guard=guard
             )
         except errors.KubeError as refused:  # the next check retries it
             _log.warning("target.status_not_written", target=self.name, problem=str(refused))

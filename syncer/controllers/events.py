@@ -29,13 +29,13 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def reconcile_event(key: Key, session: Session) -> Result:
     """Post one Event, or let it wait for its object."""
-    reminders = session.event_memory
-    event = reminders.get_pending(key)
+    memory = session.event_memory
+    event = memory.get_pending(key)
     if event is None:
         return Done()
     told, is_behind = _build_from_caches(event, session)
     if is_behind:
-        left = reminders.get_event_wait(key, EVENT_WAIT_SECONDS)
+        left = memory.get_event_wait(key, EVENT_WAIT_SECONDS)
         if left > 0:
             kind, _, name, _ = events.get_regarding(event)
             about = session.build_key(kind, key.namespace, session.kinds[kind].tenant_name(name))
@@ -46,8 +46,8 @@ async def reconcile_event(key: Key, session: Session) -> Result:
     if told is not None:
         await _sync_event_up(key, told, session)
     # A failure was raised and is retried. An Event that arrived meanwhile has its own turn.
-    if reminders.get_pending(key) is event:
-        reminders.forget_event(key)
+    if memory.get_pending(key) is event:
+        memory.forget_event(key)
     return Done()
 
 

@@ -39,15 +39,15 @@ async def reconcile_tenant_status(_: Key, session: Session) -> Result:
 
 async def _check_store(link: TenantConnection) -> bool:
     """Judge and mark the store. Returns False if the caches belong to a different store."""
-    brake, tenant = link.store_guard, link.tenant
-    if link.must_check_store or brake.is_held:
+    guard, tenant = link.store_guard, link.tenant
+    if link.must_check_store or guard.is_held:
         await _refresh_store(link)
-    if brake.is_replaced:
+    if guard.is_replaced:
         return False
     entry = link.home_cluster.virtual_clusters.get(tenant.namespace, tenant.name)
     confirmed = entry.annotations.get(wellknown.CONFIRM_DELETES, "") if entry is not None else ""
     if confirmed and entry is not None:
-        taken = await brake.accept_store(confirmed)
+        taken = await guard.accept_store(confirmed)
         await confirmations.remove_confirmation(
             link.home_cluster.client,
             VIRTUAL_CLUSTERS,
@@ -57,8 +57,8 @@ async def _check_store(link: TenantConnection) -> bool:
         )
         if taken:
             return False
-    if brake.is_count_due:
-        await brake.advance_epoch()
+    if guard.is_count_due:
+        await guard.advance_epoch()
     return True
 
 
@@ -70,7 +70,7 @@ async def _refresh_store(link: TenantConnection) -> None:
 
 async def _write_status(session: Session) -> None:
     link = session.connection
-    tenant, brake = link.tenant, link.store_guard
+    tenant, guard = link.tenant, link.store_guard
     entry = link.home_cluster.virtual_clusters.get(tenant.namespace, tenant.name)
     if entry is None or entry.uid != tenant.uid or entry.deleting:
         return
@@ -83,7 +83,7 @@ async def _write_status(session: Session) -> None:
         message = (
             f"All of the tenant's objects are synced.{parked_writes.format_parked_message(link)}"
         )
-    held = brake.message if brake.is_held else ""
+    held = guard.message if guard.is_held else ""
     await conditions.write_conditions(
         link.home_cluster.client,
         entry,
@@ -93,7 +93,7 @@ async def _write_status(session: Session) -> None:
             *_build_grant_conditions(link, entry.generation),
             *_build_network_conditions(session, entry.generation),
         ],
-        store=conditions.held_store(brake.store) if brake.is_held else None,
+        store=conditions.held_store(guard.store) if guard.is_held else None,
     )
 
 

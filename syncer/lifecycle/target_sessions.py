@@ -160,11 +160,11 @@ class TargetSessions:
         if name in declared:
             return name not in granted and self._is_target_empty(name)
         # The target cannot be reached. Pods that stay assigned to it are created nowhere else.
-        seats = self._connection.assignments
+        assignments = self._connection.assignments
         return self._connection.is_ready and not (
-            seats.has_pods_in(name)
+            assignments.has_pods_in(name)
             or any(
-                seats.get_cluster(pod) == UNASSIGNED and seats.is_recorded(pod, name)
+                assignments.get_cluster(pod) == UNASSIGNED and assignments.is_recorded(pod, name)
                 for pod in self._connection.stores["Pod"].list()
             )
         )

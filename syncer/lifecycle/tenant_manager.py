@@ -180,9 +180,9 @@ class TenantManager:
         link = self.connections.get(new.uid) if new is not None else None
         if link is not None:
             link.enqueue_status()
-        outposts = self._target_sessions.get(new.uid) if new is not None else None
-        if outposts is not None:
-            outposts.wake()
+        sessions = self._target_sessions.get(new.uid) if new is not None else None
+        if sessions is not None:
+            sessions.wake()
 
     def _handle_credential(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
@@ -346,7 +346,7 @@ class TenantManager:
         self, uid: str, link: TenantConnection, plan: TenantPlan
     ) -> None:
         """Keep a tenant's sessions with targets."""
-        outposts = TargetSessions(
+        sessions = TargetSessions(
             link,
             self.targets,
             self._registry,
@@ -358,9 +358,9 @@ class TenantManager:
                 target=target,
             ),
         )
-        self._target_sessions[uid] = outposts
+        self._target_sessions[uid] = sessions
         try:
-            await outposts.run()
+            await sessions.run()
         finally:
             self._target_sessions.pop(uid, None)
 

@@ -57,14 +57,18 @@ SYNCED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
 synced. A dotted key without a prefix can configure a container runtime, such as
 `io.katacontainers.config.hypervisor.kernel_params`."""
 
+POD_NETWORKS = "k8s.v1.cni.cncf.io/networks"
+POD_DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
+POD_NETWORK_REQUESTS = (POD_NETWORKS, POD_DEFAULT_NETWORK)
+"""Annotations of a pod that Multus reads."""
+
 NETWORK_ANNOTATIONS = frozenset(
     {
+        *POD_NETWORK_REQUESTS,
         "k8s.v1.cni.cncf.io/network-status",
-        "k8s.v1.cni.cncf.io/networks",
         "k8s.v1.cni.cncf.io/networks-status",
         "k8s.v1.cni.cncf.io/policy-for",
         "k8s.v1.cni.cncf.io/resourceName",
-        "v1.multus-cni.io/default-network",
     }
 )
 """Annotations that name networks of the cluster they are in. They are never synced as they are,

@@ -236,7 +236,7 @@ class Assignments:
 
     def has_pods_outside(self, name: str) -> bool:
         """Return True if any pod is assigned to a different super cluster than this."""
-        return any(pods for seat, pods in self._pods.items() if seat != name)
+        return any(pods for cluster, pods in self._pods.items() if cluster != name)
 
     def count_pods(self, name: str) -> int:
         """Count the pods that are assigned to a super cluster."""

@@ -8,7 +8,7 @@ kind.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from tenancy.specs import InvalidSpecError
 
@@ -62,6 +62,11 @@ def iterate_names(path: str) -> Iterator[str]:
             yield part.removesuffix("[]")
 
 
+def iterate_places(body: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+    """Yield each place of a path: the object or list, the key in it, and the path as text."""
+    yield from _iterate_places(body, split_path(path), "")
+
+
 def _add_path(root: FieldNode, path: str) -> None:
     parts, node = split_path(path), root
     form: LeafForm = "Value"
@@ -81,3 +86,24 @@ def _add_path(root: FieldNode, path: str) -> None:
         if is_last:
             found.leaf = form
         node = found
+
+
+def _iterate_places(value: Any, parts: list[str], where: str) -> Iterator[tuple[Any, Any, str]]:
+    part, rest = parts[0], parts[1:]
+    name, is_list = part.removesuffix("[]"), part.endswith("[]")
+    if not isinstance(value, dict) or value.get(name) is None:
+        return
+    here = f"{where}.{name}" if where else name
+    inner = value[name]
+    if is_list and isinstance(inner, list):
+        for index, item in enumerate(inner):
+            there = f"{here}[{index}]"
+            if rest:
+                yield from _iterate_places(item, rest, there)
+            else:
+                yield inner, index, there
+    elif not is_list:
+        if rest:
+            yield from _iterate_places(inner, rest, here)
+        else:
+            yield value, name, here

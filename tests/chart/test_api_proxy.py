@@ -1,4 +1,4 @@
-"""What the chart renders for the API proxy, and that HAProxy accepts its configuration."""
+"""Manifests of the API proxy, and a check of its configuration by HAProxy."""
 
 import subprocess
 

@@ -108,7 +108,7 @@ async def test_what_is_not_of_the_tenant_of_the_namespace_is_refused(stage, writ
         *([(home, {}, {"labels": own["labels"]})] if verb != "delete" else []),
     ):
         if not is_namespaced and was == becomes and was:
-            continue  # of whom a cluster-wide object is, only its own marks say
+            continue  # only its own marks name the tenant of a cluster-wide object
         await refused(await attempt(stage, write, namespace, was=was, becomes=becomes))
 
 

@@ -1,4 +1,4 @@
-"""What a real API server makes of the chart: strictness, rules, policies, upgrades."""
+"""The chart on a real API server: strictness, rules, policies, upgrades."""
 
 import re
 from pathlib import Path

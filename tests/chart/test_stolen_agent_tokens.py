@@ -1,4 +1,4 @@
-"""What a thief can do with the token of an agent: streams to pods of tenants, and its own node.
+"""Bounds of a stolen token of an agent: streams to pods of tenants, and its own node.
 
 The thief's account is bound to cluster-admin here, so the admission policy alone refuses.
 """

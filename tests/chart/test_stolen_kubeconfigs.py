@@ -1,4 +1,4 @@
-"""What a thief with the token of vc-manager writes beside VirtualClusters, which is two names.
+"""Bounds of a stolen token of vc-manager beside VirtualClusters: Secrets of two names.
 
 A kubeconfig Secret in a namespace of users could register a cluster in Argo CD.
 """

@@ -1,4 +1,4 @@
-"""What a thief can do with the token of vc-manager: nothing outside its purpose.
+"""Bounds of a stolen token of vc-manager: nothing outside its purpose.
 
 The thief's account is bound to cluster-admin here, so the admission policy alone refuses. Reads
 have no admission: the rights that the chart grants are tried for them.

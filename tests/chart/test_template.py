@@ -1,4 +1,4 @@
-"""What the chart renders, with several sets of values."""
+"""Manifests of the chart, with several sets of values."""
 
 import json
 
@@ -243,7 +243,7 @@ def environment(workload) -> dict:
 
 
 def test_two_wait_for_each_lease_unless_configured(usual):
-    """One that vanishes with its node is followed without waiting for a new pod."""
+    """A holder that vanishes with its node is replaced without a new pod."""
     for name in (wellknown.MANAGER, wellknown.SYNCER):
         assert named(usual, "Deployment", name)["spec"]["replicas"] == 2
         budget = named(usual, "PodDisruptionBudget", name)["spec"]

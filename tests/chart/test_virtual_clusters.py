@@ -1,4 +1,4 @@
-"""What of a VirtualCluster the syncer may write, and what its owner needs a right for."""
+"""Fields of a VirtualCluster that the syncer may write, and rights that its owner needs."""
 
 from __future__ import annotations
 

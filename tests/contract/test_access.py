@@ -51,7 +51,7 @@ def test_a_table_is_not_empty_and_has_no_row_twice(table):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_no_role_may_grant_itself_more(table):
-    """What these allow is everything, whatever else the table says.
+    """These rows allow everything, independently of the rest of the table.
 
     vc-manager binds one role in root namespaces, and the chart's policy on its account holds it to
     that (tests/chart/test_stolen_tokens.py).

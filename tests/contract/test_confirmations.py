@@ -167,7 +167,7 @@ def looked(body: dict[str, Any]) -> super_cluster._TargetReconcile:
 
 @pytest.mark.parametrize("field", [conditions.HELD_STORE, target_conditions.LOSSES])
 def test_the_gate_lets_the_syncer_write_the_field(field: str):
-    """Or the API server refuses the whole status, conditions included."""
+    """Otherwise the API server refuses the whole status, conditions included."""
     policy = CHART / "templates" / "syncer-policy.yaml"
     lists = re.findall(r"key in (\[[^\]]*\])", policy.read_text())
     assert sum(f"'{field}'" in each for each in lists) == 2, "what is there, and what was there"
@@ -235,7 +235,7 @@ CUTS = {
 
 
 def test_no_module_of_the_command_line_matches_a_condition_message():
-    """Or a word that is put better would break a command."""
+    """Otherwise a better wording would break a command."""
     found = set()
     for path in modules():
         name, tree = path.relative_to(CLI).as_posix(), ast.parse(path.read_text())

@@ -313,3 +313,15 @@ def test_every_rule_has_words_of_its_own(resource):
     found = rules(crd(resource)["spec"]["versions"][0]["schema"])
     assert found
     assert all(len(each["message"].split()) > 4 for each in found)
+
+
+def test_chart_lists_each_custom_resource():
+    chart = yaml.safe_load(Path("charts/virtual-cluster/Chart.yaml").read_text())
+    listed = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+    served = [
+        (body["metadata"]["name"], body["spec"]["names"]["kind"], version["name"])
+        for body in (yaml.safe_load(path.read_text()) for path in CRDS.glob("*.yaml"))
+        for version in body["spec"]["versions"]
+        if version["served"]
+    ]
+    assert sorted((row["name"], row["kind"], row["version"]) for row in listed) == sorted(served)

@@ -1,4 +1,4 @@
-"""What users read about a field is what the syncer does with it."""
+"""The page for users has the verdict of the syncer on each field."""
 
 from charts import generate, kinds_page
 from syncer.model.field_rules import BuiltField, ListOfObjects, ObjectFields, iterate_leaf_paths

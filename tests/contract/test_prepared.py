@@ -1,4 +1,4 @@
-"""What tests use is built before the first of them: the table of targets has all of it."""
+"""Programs and images of tests are built before the first test, by the table of targets."""
 
 import ast
 import re

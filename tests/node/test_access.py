@@ -1,4 +1,4 @@
-"""What a TenantPolicy switches off, seen by the tenant's kubectl while the super admin edits it."""
+"""Verbs that a TenantPolicy disables, seen by the tenant's kubectl during the edit."""
 
 import json
 from collections.abc import Callable, Iterator

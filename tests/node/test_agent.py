@@ -1,4 +1,4 @@
-"""What kubectl asks of a node's agent as the chart runs it: debug containers, and a rollout."""
+"""Calls of kubectl to the agent of the chart: debug containers, and a rollout."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The agents' metrics, for those whom a role of the super cluster lets read them."""
+"""The agents' metrics, for users with a role of the super cluster that allows it."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -82,7 +82,7 @@ def installed(
     try:
         own = ["--set", "installCRDs=true", *cert_manager.settings()]
         helm(tenant_a, "install", "cert-manager", str(chart), *own, "--wait", "--timeout=4m")
-        # The webhook is Ready before cainjector has told the API server whom to trust.
+        # The webhook is Ready before cainjector has written its authority.
         until(
             lambda: (
                 tenant_a.kubectl.run("apply", "-f", "-", stdin=json.dumps(ISSUER))
@@ -126,7 +126,7 @@ def test_a_certificate_is_issued(installed: TenantAdmin):
 def test_the_tenants_api_server_calls_the_webhook(
     installed: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
-    """What no schema says is refused, and who asks is written in: only the webhook does either."""
+    """An invalid request is refused and the user is recorded. Only the webhook does that."""
     kubectl = installed.kubectl
     done = kubectl.call(
         "apply", "--validate=false", "-f", "-", stdin=json.dumps(certificate("nameless"))

@@ -1,4 +1,4 @@
-"""What a program finds inside a tenant's pod: names, addresses, variables, and the API it talks to.
+"""The environment of a tenant's pod: names, addresses, variables, and its API server.
 
 The same objects run straight on the super cluster as well, and what they find there is what a
 tenant's pods should find.

@@ -59,7 +59,7 @@ class ApplicationSide:
         self.run("apply", "-f", "-", stdin=text.replace(HOST, f"shop.{self.namespace}.example.com"))
 
     def settle(self) -> None:
-        """Wait until everything runs and the CronJob has run once, and no more than that."""
+        """Wait until everything runs and the CronJob has run exactly once."""
         for workload in WORKLOADS:
             self.run("rollout", "status", workload, "--timeout=120s")
         self.run("wait", "--for=condition=Complete", "job/fill", "--timeout=60s")

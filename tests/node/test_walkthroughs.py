@@ -179,7 +179,7 @@ def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(
 
 @dataclass(frozen=True, kw_only=True)
 class TargetJoiner:
-    """Who joins the other cluster again, in one mode or the other."""
+    """An administrator who joins the target again, in one of the two modes."""
 
     walker: PageWalker
 

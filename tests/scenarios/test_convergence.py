@@ -65,7 +65,7 @@ class PlainKey(Sides):
         return self if self.held else replace(self, super_x=self.super_x._replace(deleting=True))
 
     def later(self) -> PlainKey:
-        """What is marked is gone. Whatever was marked above had no one else to wait for."""
+        """The marked objects are deleted. Those in the super cluster had no other finalizer."""
         gone_above = self.tenant_x is not None and self.tenant_x.deleting
         gone_below = self.super_x is not None and self.super_x.deleting
         return replace(

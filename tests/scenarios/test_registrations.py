@@ -37,7 +37,7 @@ AT_HOME = {
 
 @pytest.fixture
 def far() -> Session:
-    """What a tenant has at a target."""
+    """Objects of a tenant in a target."""
     world, api = SessionWorld(), RecordingClient()
     below = SuperCluster(api, name="c2", registration="r1")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))

@@ -1,4 +1,4 @@
-"""What a session does by its TenantPolicy: configuration, namespaces, nodes, metadata, words."""
+"""Effects of a TenantPolicy: configuration, namespaces, nodes, metadata, messages."""
 
 from __future__ import annotations
 

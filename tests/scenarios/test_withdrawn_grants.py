@@ -25,7 +25,7 @@ from tests.support.syncer.two_clusters import POD, SplitWorld, key_of
 
 
 async def proved(*_: object) -> None:
-    """What was found missing is gone."""
+    """The missing pod is deleted."""
 
 
 def withdrawn(split: SplitWorld) -> None:
@@ -209,7 +209,7 @@ def test_a_record_that_another_owner_wrote_is_put_right(split: SplitWorld):
     assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
 
 
-def test_the_patrol_passes_by_what_is_seated_elsewhere(split: SplitWorld):
+def test_the_resync_passes_by_what_is_seated_elsewhere(split: SplitWorld):
     split.pod(record="c2/0")
     assert not resync.has_work(key_of(split.session), split.session)
     assert resync.has_work(key_of(split.far), split.far), "it is to be made there"

@@ -20,7 +20,7 @@ POLL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class KubectlOutput:
-    """What a command left: exit code and both outputs."""
+    """The result of a command: exit code and both outputs."""
 
     code: int
     out: str
@@ -36,7 +36,7 @@ class KubectlRunner:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What kubectl is started with."""
+        """The environment of kubectl."""
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": self.path}
 
     def of_minor(self, minor: str) -> Self:

@@ -154,8 +154,8 @@ class TenantClients:
         await self.end_content_watch(uid)
         known = self._clients.pop(uid, None)
         if known is not None:
-            _, client, lookout = known
-            await lookout.close()
+            _, client, watch = known
+            await watch.close()
             await client.__aexit__(None, None, None)
 
 

@@ -97,7 +97,7 @@ class TenantWatch:
                     account=budget.open_account(resource.kind, store),
                 )
                 reflector = Reflector(self._client, resource, store, options)
-                group.create_task(reflector.run(), name=f"lookout-{resource.plural}")
+                group.create_task(reflector.run(), name=f"tenant-watch-{resource.plural}")
 
     def _handle_awaited(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         if live and (old is None or new is None or old.labels != new.labels):

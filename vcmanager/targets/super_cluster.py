@@ -84,8 +84,8 @@ class _TargetReconcile:
 async def reconcile_super_cluster(means: ReconcileContext, key: ReconcileKey) -> Outcome:
     """Update the status of one SuperCluster."""
     listed = (await means.super_client.list(SUPER_CLUSTERS)).get("items") or []
-    neighbours = PeerClusters(key.name, listed)
-    body = neighbours.own
+    peers = PeerClusters(key.name, listed)
+    body = peers.own
     if body is None or "deletionTimestamp" in body["metadata"]:
         await means.target_clients.forget(key.name)
         if body is None:
@@ -99,7 +99,7 @@ async def reconcile_super_cluster(means: ReconcileContext, key: ReconcileKey) ->
         name=key.name,
         spec=SuperClusterSpec(),
         old_status=old,
-        peer_clusters=neighbours,
+        peer_clusters=peers,
         conditions=TargetConditions(),
         status_fields=_copy_status_fields(old),
     )

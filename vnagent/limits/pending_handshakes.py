@@ -14,7 +14,7 @@ MAX_PENDING_PER_SOURCE = 32
 MAX_PENDING = 256
 """Limit of connections in their handshake, before their tenant is known."""
 MIN_PENDING_SECONDS = 1.0
-"""Time in seconds for which a stranger keeps a contested place. A handshake needs milliseconds."""
+"""Time in seconds for which a handshake keeps a contested place. It needs milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class PendingHandshake:
 
 
 class PendingHandshakes:
-    """The places of strangers by address, the oldest of each address first."""
+    """The pending handshakes by address, the oldest of each address first."""
 
     def __init__(
         self, *, per_source: int = MAX_PENDING_PER_SOURCE, total: int = MAX_PENDING
@@ -38,7 +38,7 @@ class PendingHandshakes:
 
     @property
     def count(self) -> int:
-        """The number of strangers."""
+        """The number of pending handshakes."""
         return self._count
 
     def is_full(self, source: str) -> bool:
@@ -47,24 +47,24 @@ class PendingHandshakes:
             len(self._by_source.get(source, ())) >= self._per_source or self._count >= self._total
         )
 
-    def add(self, stranger: PendingHandshake) -> None:
+    def add(self, handshake: PendingHandshake) -> None:
         """Assign a place."""
-        self._by_source.setdefault(stranger.source, {})[stranger] = None
+        self._by_source.setdefault(handshake.source, {})[handshake] = None
         self._count += 1
 
-    def remove(self, stranger: PendingHandshake) -> None:
+    def remove(self, handshake: PendingHandshake) -> None:
         """Release a place, if it is still assigned."""
-        of = self._by_source.get(stranger.source, {})
-        if stranger in of:
-            del of[stranger]
+        of = self._by_source.get(handshake.source, {})
+        if handshake in of:
+            del of[handshake]
             self._count -= 1
             if not of:
-                del self._by_source[stranger.source]
+                del self._by_source[handshake.source]
 
     def choose_victim(
         self, newcomer: PendingHandshake, is_welcome: Callable[[str], bool]
     ) -> PendingHandshake | None:
-        """Return the stranger that loses its place to a newcomer, None to refuse the newcomer.
+        """Return the handshake that loses its place to a newcomer, None to refuse the newcomer.
 
         `is_welcome` returns whether a tenant was let in from an address lately.
         """
@@ -83,5 +83,5 @@ class PendingHandshakes:
 
 
 def _rank_source(of: dict[PendingHandshake, None]) -> tuple[int, float]:
-    """Return the sort key of an address: number of strangers, then age of the oldest."""
+    """Return the sort key of an address: number of handshakes, then age of the oldest."""
     return len(of), -next(iter(of)).since

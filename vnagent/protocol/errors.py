@@ -20,7 +20,7 @@ class RefusalReason(StrEnum):
     CONTAINER = "container"
     AMBIGUOUS = "ambiguous"
     HOST_NETWORK = "host_network"
-    FIGURES_ONLY = "metrics_only"
+    METRICS_ONLY = "metrics_only"
     SWITCHED_OFF = "disabled"
     NO_POLICY = "no_policy"
     TENANT_FULL = "tenant_full"

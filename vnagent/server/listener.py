@@ -38,9 +38,9 @@ class Listener:
         evicts_pending: bool = False,
         on_refused: Callable[[RejectedConnection], None] = lambda _: None,
     ) -> None:
-        """Pass each connection to `serve`. Its stranger has a place until it is let in.
+        """Pass each connection to `serve`. Its handshake has a place until it is admitted.
 
-        With `evicts_pending` a stranger may lose its place to a newcomer if no place is left.
+        With `evicts_pending` a handshake may lose its place to a newcomer if no place is left.
         """
         self._name = name
         self._evicts_pending = evicts_pending
@@ -83,29 +83,29 @@ class Listener:
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        for stranger, channel in list(self._pending_tasks.items()):
-            self._release_pending(stranger)  # its task was cancelled before it had begun
+        for handshake, channel in list(self._pending_tasks.items()):
+            self._release_pending(handshake)  # its task was cancelled before it had begun
             channel.abort()
 
-    def admit(self, stranger: PendingHandshake) -> None:
-        """Release the place of a stranger that has been identified."""
-        self._release_pending(stranger)
-        self.peer_backoff.trust(stranger.source, asyncio.get_running_loop().time())
+    def admit(self, handshake: PendingHandshake) -> None:
+        """Release the place of a caller that has been identified."""
+        self._release_pending(handshake)
+        self.peer_backoff.trust(handshake.source, asyncio.get_running_loop().time())
 
-    def refuse(self, stranger: PendingHandshake) -> None:
-        """Record that a stranger is no client of this port."""
-        if self.is_released(stranger):
+    def refuse(self, handshake: PendingHandshake) -> None:
+        """Record that a caller is no client of this port."""
+        if self.is_released(handshake):
             return  # it lost its place to a newcomer, so it is not at fault
-        if self.peer_backoff.count_refusal(stranger.source, asyncio.get_running_loop().time()):
+        if self.peer_backoff.count_refusal(handshake.source, asyncio.get_running_loop().time()):
             _log.warning(
                 "connections are refused repeatedly, now without an answer",
-                source=stranger.source,
+                source=handshake.source,
                 port=self._name,
             )
 
-    def is_released(self, stranger: PendingHandshake) -> bool:
-        """Return whether a stranger has no place, because it was let in or lost its place."""
-        return stranger not in self._pending_tasks
+    def is_released(self, handshake: PendingHandshake) -> bool:
+        """Return whether a handshake has no place, because it ended or lost its place."""
+        return handshake not in self._pending_tasks
 
     def _make_channel(self) -> TlsStream:
         if self._context is None:
@@ -114,23 +114,23 @@ class Listener:
 
     def _handle_connection(self, channel: TlsStream) -> None:
         loop = asyncio.get_running_loop()
-        stranger = PendingHandshake(channel.peer_address, loop.time())
-        if self.peer_backoff.is_banned(stranger.source, stranger.since):
+        handshake = PendingHandshake(channel.peer_address, loop.time())
+        if self.peer_backoff.is_banned(handshake.source, handshake.since):
             self._on_refused(RejectedConnection.REPEATED)
             channel.abort()
             return
-        if self.pending.is_full(stranger.source) and not self._evict_pending(stranger):
+        if self.pending.is_full(handshake.source) and not self._evict_pending(handshake):
             self._on_refused(RejectedConnection.TOO_MANY)
             channel.abort()
             return
-        self.pending.add(stranger)
-        self._pending_tasks[stranger] = channel
-        connection = loop.create_task(self._serve_connection(channel, stranger))
+        self.pending.add(handshake)
+        self._pending_tasks[handshake] = channel
+        connection = loop.create_task(self._serve_connection(channel, handshake))
         self._connections.add(connection)
         connection.add_done_callback(self._forget_connection)
 
     def _evict_pending(self, newcomer: PendingHandshake) -> bool:
-        """Close the stranger that is in the way of a newcomer. Return whether one was closed."""
+        """Close the handshake that must make room for a newcomer. Return whether one was closed."""
         if not self._evicts_pending:
             return False
         found = self.pending.choose_victim(
@@ -144,18 +144,18 @@ class Listener:
         channel.abort()  # this ends its task as any lost connection does
         return True
 
-    def _release_pending(self, stranger: PendingHandshake) -> None:
-        self.pending.remove(stranger)
-        self._pending_tasks.pop(stranger, None)
+    def _release_pending(self, handshake: PendingHandshake) -> None:
+        self.pending.remove(handshake)
+        self._pending_tasks.pop(handshake, None)
 
-    async def _serve_connection(self, channel: TlsStream, stranger: PendingHandshake) -> None:
+    async def _serve_connection(self, channel: TlsStream, handshake: PendingHandshake) -> None:
         try:
-            await self._serve(channel, stranger)
+            await self._serve(channel, handshake)
         except BaseException:
             channel.abort()
             raise
         finally:
-            self._release_pending(stranger)
+            self._release_pending(handshake)
 
     def _forget_connection(self, connection: asyncio.Task[None]) -> None:
         self._connections.discard(connection)

@@ -55,7 +55,7 @@ class MetricsServer:
             pending=PendingHandshakes(per_source=MAX_PENDING_PER_SOURCE, total=MAX_PENDING),
         )
 
-    async def _serve_connection(self, channel: TlsStream, stranger: PendingHandshake) -> None:
+    async def _serve_connection(self, channel: TlsStream, handshake: PendingHandshake) -> None:
         is_good: bool | None = False
         try:
             async with asyncio.timeout(CONNECTION_SECONDS):
@@ -71,9 +71,9 @@ class MetricsServer:
             # The place is released only here, so that the number of open connections stays bounded
             # until their end.
             if is_good:
-                self.listener.admit(stranger)
+                self.listener.admit(handshake)
             elif is_good is False:
-                self.listener.refuse(stranger)
+                self.listener.refuse(handshake)
 
     async def _build_response(self, block: bytes | None) -> tuple[bool | None, bytes]:
         """Return whether the caller has a valid token, None if that is unknown, and the answer."""

@@ -164,7 +164,7 @@ class RequestHandler:
         route = session.route = routes.parse_route(head.method, head.target)
         if session.caller.is_metrics_only and route.verb is not RouteVerb.METRICS:
             raise RequestRefusedError(
-                403, RefusalReason.FIGURES_ONLY, "this certificate is for /metrics/resource only"
+                403, RefusalReason.METRICS_ONLY, "this certificate is for /metrics/resource only"
             )
         upgrade = _check_upgrade(route, http_heads.get_requested_upgrade(head))
         session.protocol = upgrade.decode()
@@ -268,7 +268,7 @@ class RequestHandler:
                 502, RefusalReason.KUBELET_ODD, "the node's kubelet returned no usable answer"
             ) from error
         session.status = wanted
-        pump = StreamRelay(
+        relay = StreamRelay(
             channel,
             opened.channel,
             is_two_way=bool(upgrade),
@@ -276,10 +276,10 @@ class RequestHandler:
             first_bytes=written,
         )
         try:
-            await pump.run()
+            await relay.run()
         finally:
-            session.result = pump.end.value
-            session.bytes_up, session.bytes_down = pump.bytes_up, pump.bytes_down
+            session.result = relay.end.value
+            session.bytes_up, session.bytes_down = relay.bytes_up, relay.bytes_down
 
     async def _relay_refusal(
         self, channel: TlsStream, opened: OpenedStream, session: RequestAudit, pod: OwnedPod

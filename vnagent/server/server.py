@@ -46,16 +46,16 @@ class AgentServer:
         self._authorities = authorities
         self.listener.use_context(context)
 
-    async def _serve_connection(self, channel: TlsStream, stranger: PendingHandshake) -> None:
-        caller = await self._identify_caller(channel, stranger)
+    async def _serve_connection(self, channel: TlsStream, handshake: PendingHandshake) -> None:
+        caller = await self._identify_caller(channel, handshake)
         if caller is None:
-            self.listener.refuse(stranger)
+            self.listener.refuse(handshake)
             return
-        self.listener.admit(stranger)
+        self.listener.admit(handshake)
         await self._requests.serve(channel, caller)
 
     async def _identify_caller(
-        self, channel: TlsStream, stranger: PendingHandshake
+        self, channel: TlsStream, handshake: PendingHandshake
     ) -> ClientIdentity | None:
         """Return the caller of a connection, or None for a client that is no tenant."""
         # The authorities are read first, because the context may be replaced during the handshake.
@@ -67,7 +67,7 @@ class AgentServer:
         except (StreamLostError, TimeoutError) as error:
             tell = _log.info if getattr(error, "is_untrusted", False) else _log.debug
             tell("handshake refused", error=str(error) or "too slow")
-            if not self.listener.is_released(stranger):
+            if not self.listener.is_released(handshake):
                 metrics.count_refused_connection(RejectedConnection.HANDSHAKE)
             if not channel.is_lost:  # a lost channel is closing and sends the alert with the reason
                 channel.abort()

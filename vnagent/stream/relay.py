@@ -57,7 +57,7 @@ class _RelayDirection:
     """One direction, fed by its source channel as that channel's sink."""
 
     def __init__(
-        self, pump: "StreamRelay", source: TlsStream, target: TlsStream, broken: StreamEvent
+        self, relay: "StreamRelay", source: TlsStream, target: TlsStream, broken: StreamEvent
     ) -> None:
         self.count = 0
         self.dropped = 0
@@ -66,7 +66,7 @@ class _RelayDirection:
         """Time at which its source has closed it in order."""
         self.broke_at: float | None = None
         """Time at which the connection of its source has broken."""
-        self._pump = pump
+        self._relay = relay
         self._source = source
         self._target = target
         self._broken = broken
@@ -87,15 +87,15 @@ class _RelayDirection:
     def handle_end(self) -> None:
         self.ended_at = asyncio.get_running_loop().time()
         self._target.close_write()
-        self._pump.wake()
+        self._relay.wake()
 
     def handle_lost(self, error: StreamLostError) -> None:
         del error
-        self._pump.handle_event(self._broken)
+        self._relay.handle_event(self._broken)
         self.broke_at = asyncio.get_running_loop().time()
         # Reading may be paused for the lost peer, which would hide the end of the target.
         self._target.set_reading(True)
-        self._pump.wake()
+        self._relay.wake()
 
     def set_writable(self, is_writable: bool) -> None:
         # The source of this flow is the target of the other, so its reader is slow.
@@ -107,7 +107,7 @@ class _ToKubelet(_RelayDirection):
 
     def handle_lost(self, error: StreamLostError) -> None:
         if self._source.unsent_bytes:  # the transport drops the unsent bytes in a moment
-            self._pump.handle_event(StreamEvent.CALLER_LEFT)
+            self._relay.handle_event(StreamEvent.CALLER_LEFT)
         super().handle_lost(error)
 
 
@@ -117,7 +117,7 @@ class _ToCaller(_RelayDirection):
     def handle_data(self, *chunks: bytes | memoryview) -> None:
         super().handle_data(*chunks)
         if self.dropped > MAX_CLOSING_KUBELET_BYTES:
-            self._pump.handle_event(StreamEvent.CALLER_LEFT)
+            self._relay.handle_event(StreamEvent.CALLER_LEFT)
 
 
 class _EndDetector(_RelayDirection):
@@ -129,10 +129,10 @@ class _EndDetector(_RelayDirection):
         """Drop data that a caller sends after its request. The data is no part of the stream."""
         self._dropped_bytes += sum(map(len, chunks))
         if self._dropped_bytes > MAX_DROPPED_CALLER_BYTES:
-            self._pump.handle_event(self._broken)
+            self._relay.handle_event(self._broken)
 
     def handle_end(self) -> None:
-        self._pump.handle_event(self._broken)
+        self._relay.handle_event(self._broken)
 
 
 class DiscardingSink:

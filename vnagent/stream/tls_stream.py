@@ -99,7 +99,7 @@ class TlsStream(asyncio.BufferedProtocol):
         self._is_finished = False  # we closed ours
         self._error: StreamLostError | None = None
         self._inbox = bytearray()
-        self._intake: ReadControl | None = None
+        self._read_control: ReadControl | None = None
         self._is_writable = True
         self._plaintext_room = SMALL_READ_BYTES
         self._flood_guard = FloodGuard()
@@ -116,7 +116,7 @@ class TlsStream(asyncio.BufferedProtocol):
         """Start the handshake."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        self._intake = ReadControl(self._transport)
+        self._read_control = ReadControl(self._transport)
         if self._on_accepted is not None:
             self._on_accepted(self)
             if not self._is_closing():
@@ -145,8 +145,8 @@ class TlsStream(asyncio.BufferedProtocol):
             if problem := self._flood_guard.check_read(nbytes, plain, self.unsent_bytes):
                 self._handle_tls_error(StreamLostError(problem))
                 return
-        if self._sink is not None and self._intake is not None:
-            self._intake.record_read(nbytes, is_all=nbytes < self._plaintext_room)
+        if self._sink is not None and self._read_control is not None:
+            self._read_control.record_read(nbytes, is_all=nbytes < self._plaintext_room)
 
     def eof_received(self) -> bool:
         """Keep our direction open. An end without close_notify may be a cut, so it is an error."""
@@ -280,8 +280,8 @@ class TlsStream(asyncio.BufferedProtocol):
         """Encrypt each chunk in records of its own, and send. After the end, drop the chunks."""
         if self._is_finished or self._is_closing():
             return
-        if self._intake is not None:
-            self._intake.record_write()
+        if self._read_control is not None:
+            self._read_control.record_write()
         try:
             for chunk in chunks:
                 self._output += self._engine.encrypt(chunk)
@@ -351,8 +351,8 @@ class TlsStream(asyncio.BufferedProtocol):
 
     def set_reading(self, is_wanted: bool) -> None:
         """Stop or continue to read. That is how a slow reader slows the writer."""
-        if self._intake is not None and not self.is_lost:
-            self._intake.set_wanted(is_wanted)
+        if self._read_control is not None and not self.is_lost:
+            self._read_control.set_wanted(is_wanted)
 
     # TLS.
 
@@ -449,7 +449,11 @@ class TlsStream(asyncio.BufferedProtocol):
         A kubelet sends an exit code, and resets a connection on which we still send. A slow reader
         loses the code. Otherwise a break of many connections at once would fill the memory.
         """
-        if self._transport is None or self._intake is None or not self._intake.is_wanted:
+        if (
+            self._transport is None
+            or self._read_control is None
+            or not self._read_control.is_wanted
+        ):
             return
         self._is_finished = True  # nothing can be sent any longer
         for size in lingering_close.read_remaining(self._transport, self._buffer.view):

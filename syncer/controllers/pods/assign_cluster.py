@@ -44,73 +44,73 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def reconcile_assignment(key: Key, session: Session) -> Result:
     """Place one pod without an assigned cluster, or whose cluster is no longer granted."""
-    seats = session.connection.assignments
+    assignments = session.connection.assignments
     tenant_x = session.stores[PODS.kind].get(key.namespace, key.name)
-    if tenant_x is None or not seats.is_split:
+    if tenant_x is None or not assignments.is_split:
         return Done()
     if tenant_x.deleting:
         return _restore_assignment(key, tenant_x, session)
     pod = tenant_x.decode()
     if pod_facts.has_scheduling_gates(pod) or pod_facts.is_finished(pod):
         return Done()
-    seat = seats.get_cluster(tenant_x)
-    if seat != UNASSIGNED:
-        return await _handle_assigned(key, tenant_x, pod, seat, session)
+    assigned = assignments.get_cluster(tenant_x)
+    if assigned != UNASSIGNED:
+        return await _handle_assigned(key, tenant_x, pod, assigned, session)
     return await _handle_unassigned(key, tenant_x, pod, session)
 
 
 async def _handle_unassigned(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Result:
-    seats = session.connection.assignments
-    if seats.find_unproved_target(tenant_x):
+    assignments = session.connection.assignments
+    if assignments.find_unproved_target(tenant_x):
         return RequeueAfter(NO_FIT_RETRY_SECONDS)  # and at once when that target connects
-    if not seats.get_leaving_cluster(tenant_x):
-        seats.close_unreliable_record(tenant_x)
-    if seats.get_leaving_cluster(tenant_x):
+    if not assignments.get_leaving_cluster(tenant_x):
+        assignments.close_unreliable_record(tenant_x)
+    if assignments.get_leaving_cluster(tenant_x):
         verdict = await reschedule.wait_until_left(
-            key, tenant_x, seats.get_leaving_cluster(tenant_x), session
+            key, tenant_x, assignments.get_leaving_cluster(tenant_x), session
         )
         if verdict is not None:
             return verdict
         if not candidates.is_pod_current(tenant_x, session):
             return Done()
-        seats.mark_left(tenant_x.uid)
+        assignments.mark_left(tenant_x.uid)
     return await _assign_cluster(key, tenant_x, pod, session)
 
 
 def _restore_assignment(key: Key, tenant_x: Entry, session: Session) -> Result:
     """Restore the assignment of a deleted pod that was leaving its cluster, to end there."""
-    seat = session.connection.assignments.get_leaving_cluster(tenant_x)
-    there = candidates.get_session_in(seat, session) if seat else None
-    if seat:
-        session.connection.assignments.reassign(tenant_x, seat)
+    assigned = session.connection.assignments.get_leaving_cluster(tenant_x)
+    there = candidates.get_session_in(assigned, session) if assigned else None
+    if assigned:
+        session.connection.assignments.reassign(tenant_x, assigned)
     if there is not None:
         there.enqueue(candidates.build_pod_key(key, there))
     return Done()
 
 
 async def _handle_assigned(
-    key: Key, tenant_x: Entry, pod: Object, seat: str, session: Session
+    key: Key, tenant_x: Entry, pod: Object, assigned: str, session: Session
 ) -> Result:
-    if not session.connection.assignments.is_recorded(tenant_x, seat):
+    if not session.connection.assignments.is_recorded(tenant_x, assigned):
         await _write_assignment(
-            tenant_x, seat, session
+            tenant_x, assigned, session
         )  # from before there was a choice, or foreign
         return Done()
     if as_mapping(pod.get("spec")).get("nodeName"):
         return Done()  # bound pods never move
-    return await reschedule.try_reschedule(key, tenant_x, pod, seat, session)
+    return await reschedule.try_reschedule(key, tenant_x, pod, assigned, session)
 
 
 async def _assign_cluster(key: Key, tenant_x: Entry, pod: Object, session: Session) -> Result:
-    seats = session.connection.assignments
+    assignments = session.connection.assignments
     ask = candidates.build_requirements(tenant_x, pod, session)
     offered = candidates.list_candidates(tenant_x, session)
     if session.connection.grants.must_wait_for(candidates.list_unreached(offered), session.now()):
         return RequeueAfter(CONNECTING_RETRY_SECONDS)
     found = cluster_scheduler.choose_cluster(
-        ask, offered, seats.get_reschedule_state(tenant_x.uid).tried_clusters
+        ask, offered, assignments.get_reschedule_state(tenant_x.uid).tried_clusters
     )
-    if isinstance(found, NoFit) and seats.get_reschedule_state(tenant_x.uid).tried_clusters:
+    if isinstance(found, NoFit) and assignments.get_reschedule_state(tenant_x.uid).tried_clusters:
         found = cluster_scheduler.choose_cluster(ask, offered)  # all were tried: use the best
     if isinstance(found, NoFit):
         kind = session.kinds[PODS.kind]
@@ -121,14 +121,14 @@ async def _assign_cluster(key: Key, tenant_x: Entry, pod: Object, session: Sessi
         return RequeueAfter(NO_FIT_RETRY_SECONDS)
     there = candidates.get_session_in(found.name, session)
     inventory = there.super_cluster.capacity if there is not None else None
-    with seats.reserve_during(tenant_x, found.name, inventory, ask.requests):
+    with assignments.reserve_during(tenant_x, found.name, inventory, ask.requests):
         await _write_assignment(tenant_x, found.name, session)
     if not candidates.is_pod_current(tenant_x, session):
         return Done()  # deleted meanwhile: its entry would stay forever
-    seats.reassign(tenant_x, found.name)
+    assignments.reassign(tenant_x, found.name)
     there = candidates.get_session_in(found.name, session)
     if there is not None:
-        seats.reserve_assigned(tenant_x.uid, there.super_cluster.capacity, ask.requests)
+        assignments.reserve_assigned(tenant_x.uid, there.super_cluster.capacity, ask.requests)
         there.enqueue(candidates.build_pod_key(key, there))
     _log.info("tenant.assigned", target=found.name)
     return Done()
@@ -160,14 +160,16 @@ async def reconcile_assigned_elsewhere(
     kind: SyncedKind, pair: ObjectPair, tenant_x: Entry, session: Session
 ) -> Result | None:
     """Handle a pod that is not assigned to this super cluster. Returns None if it is."""
-    seats = session.connection.assignments
-    seat = seats.get_cluster(tenant_x)
-    if seat == session.name:
+    assignments = session.connection.assignments
+    assigned = assignments.get_cluster(tenant_x)
+    if assigned == session.name:
         return None
-    if seats.get_leaving_cluster(tenant_x) and tenant_x.deleting and session.is_home:
+    if assignments.get_leaving_cluster(tenant_x) and tenant_x.deleting and session.is_home:
         session.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
-    elif seat == UNASSIGNED and session.is_home and not seats.get_leaving_cluster(tenant_x):
-        if tenant_x.deleting and seats.find_unproved_target(tenant_x):
+    elif (
+        assigned == UNASSIGNED and session.is_home and not assignments.get_leaving_cluster(tenant_x)
+    ):
+        if tenant_x.deleting and assignments.find_unproved_target(tenant_x):
             return RequeueAfter(NO_FIT_RETRY_SECONDS)
         if tenant_x.deleting:
             return None  # it has no twin, and it must be deleted
@@ -180,10 +182,10 @@ async def reconcile_assigned_elsewhere(
     )
     if not isinstance(action, DeleteTwin):
         return Done()
-    is_leaving = seats.get_leaving_cluster(tenant_x) == session.name
+    is_leaving = assignments.get_leaving_cluster(tenant_x) == session.name
     if is_leaving and _is_pod_bound(action.super_x):
         return Done()  # the pod's own key detects that, and it stays
-    _log.warning("super.stale", assigned=seat or "none", leaving=is_leaving)
+    _log.warning("super.stale", assigned=assigned or "none", leaving=is_leaving)
     # The twin of a leaving pod may be bound at this moment. It is deleted in the version seen, or
     # not.
     await session.proven_deletes.delete_proven(
@@ -202,18 +204,21 @@ def check_may_create(tenant_x: Entry, session: Session) -> None:
 
     The cluster must be granted, the only one, and recorded.
     """
-    seats = session.connection.assignments
+    assignments = session.connection.assignments
     if not session.connection.grants.is_offered(session.name):
         candidates.enqueue_assignment(tenant_x, session)
         raise NotReadyYet("this target is not granted", NO_FIT_RETRY_SECONDS)
-    unseen, found = seats.find_unproved_target(tenant_x), seats.find_twin_cluster(tenant_x)
+    unseen, found = (
+        assignments.find_unproved_target(tenant_x),
+        assignments.find_twin_cluster(tenant_x),
+    )
     if unseen:
         raise NotReadyYet(
             f"{unseen} may have a twin of it, and is not connected yet", NO_FIT_RETRY_SECONDS
         )
     if found and found != session.name:
         raise NotReadyYet(f"its twin in {found} must be deleted first", NO_FIT_RETRY_SECONDS)
-    if not seats.is_recorded(tenant_x, session.name):
+    if not assignments.is_recorded(tenant_x, session.name):
         candidates.enqueue_assignment(tenant_x, session)
         raise NotReadyYet("the record of the assigned cluster is being written")
 

@@ -37,15 +37,15 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def try_reschedule(
-    key: Key, tenant_x: Entry, pod: Object, seat: str, session: Session
+    key: Key, tenant_x: Entry, pod: Object, assigned: str, session: Session
 ) -> Result:
     """End an assignment without a suitable node, if there is another candidate."""
-    there = candidates.get_session_in(seat, session)
+    there = candidates.get_session_in(assigned, session)
     if there is None or there.is_target_unreachable:
         return Done()  # an attempt that may have reached that cluster stays
-    if not session.connection.grants.is_offered(seat):
+    if not session.connection.grants.is_offered(assigned):
         return _close_assignment(
-            key, tenant_x, seat, there, session
+            key, tenant_x, assigned, there, session
         )  # with or without another candidate
     return _decide_reschedule(key, tenant_x, pod, there, session)
 
@@ -53,39 +53,39 @@ async def try_reschedule(
 def _decide_reschedule(
     key: Key, tenant_x: Entry, pod: Object, there: Session, session: Session
 ) -> Result:
-    seats, seat = session.connection.assignments, there.name
-    trial, now = seats.get_reschedule_state(tenant_x.uid), session.now()
-    if not trial.is_refused:
-        left = _compute_seconds_left(key, there, trial, now)
+    assignments, assigned = session.connection.assignments, there.name
+    state, now = assignments.get_reschedule_state(tenant_x.uid), session.now()
+    if not state.is_refused:
+        left = _compute_seconds_left(key, there, state, now)
         if left is None:
             return Done()
         if left > 0:
             return RequeueAfter(left)
-    if now < trial.retry_at:
-        return RequeueAfter(trial.retry_at - now)
-    trial.record_tried(seat)
+    if now < state.retry_at:
+        return RequeueAfter(state.retry_at - now)
+    state.record_tried(assigned)
     ask = candidates.build_requirements(tenant_x, pod, session)
     offered = candidates.list_candidates(tenant_x, session)
-    found = cluster_scheduler.choose_cluster(ask, offered, trial.tried_clusters)
+    found = cluster_scheduler.choose_cluster(ask, offered, state.tried_clusters)
     if isinstance(found, NoFit):
-        trial.start_over(now + reschedule_timeouts.RETRY_ALL_SECONDS)
+        state.start_over(now + reschedule_timeouts.RETRY_ALL_SECONDS)
         found = cluster_scheduler.choose_cluster(ask, offered)
-        if isinstance(found, NoFit) or found.name == seat:
+        if isinstance(found, NoFit) or found.name == assigned:
             return RequeueAfter(reschedule_timeouts.RETRY_ALL_SECONDS)
-    return _close_assignment(key, tenant_x, seat, there, session)
+    return _close_assignment(key, tenant_x, assigned, there, session)
 
 
 def _close_assignment(
-    key: Key, tenant_x: Entry, seat: str, there: Session, session: Session
+    key: Key, tenant_x: Entry, assigned: str, there: Session, session: Session
 ) -> Result:
-    _log.info("tenant.rescheduled", target=seat)
+    _log.info("tenant.rescheduled", target=assigned)
     session.connection.assignments.close_assignment(tenant_x)
     there.enqueue(candidates.build_pod_key(key, there))
     return RequeueAfter(_SOON_SECONDS)
 
 
 def _compute_seconds_left(
-    key: Key, there: Session, trial: RescheduleState, now: float
+    key: Key, there: Session, state: RescheduleState, now: float
 ) -> float | None:
     """Return how long the twin is still waited for in seconds. None: it has no problem."""
     twin = sync_down.read_pair(
@@ -93,32 +93,37 @@ def _compute_seconds_left(
     ).super_x
     if twin is None:
         return None
-    scaling = trial.get_scale_up_age(now)
+    scaling = state.get_scale_up_age(now)
     return reschedule_timeouts.compute_seconds_left(
         twin.decode(), datetime.now(UTC), scaling=scaling
     )
 
 
-async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session) -> Result | None:
+async def wait_until_left(
+    key: Key, tenant_x: Entry, assigned: str, session: Session
+) -> Result | None:
     """Wait until a cluster that a pod is leaving has no twin. Returns None if that is proved."""
-    seats, there = session.connection.assignments, candidates.get_session_in(seat, session)
+    assignments, there = (
+        session.connection.assignments,
+        candidates.get_session_in(assigned, session),
+    )
     if there is None or there.is_target_unreachable:
         return RequeueAfter(UNREACHABLE_RETRY_SECONDS)
-    pod_key, trial, now = (
+    pod_key, state, now = (
         candidates.build_pod_key(key, there),
-        seats.get_reschedule_state(tenant_x.uid),
+        assignments.get_reschedule_state(tenant_x.uid),
         session.now(),
     )
     twin = sync_down.read_pair(there.kinds[PODS.kind], pod_key, there).super_x
     is_own = twin is not None and there.is_twin(twin, tenant_x.uid)
     if is_own and twin is not None and as_mapping(twin.decode().get("spec")).get("nodeName"):
-        seats.reassign(tenant_x, seat)  # it was bound at the same moment, and stays
+        assignments.reassign(tenant_x, assigned)  # it was bound at the same moment, and stays
         there.enqueue(pod_key)
         return Done()
     if is_own or session.queue.is_processing(pod_key):
         there.enqueue(pod_key)
         return RequeueAfter(_SOON_SECONDS)
-    unanswered = trial.get_unanswered_age(now)
+    unanswered = state.get_unanswered_age(now)
     if unanswered is not None and unanswered < reschedule_timeouts.UNANSWERED_CREATE_SECONDS:
         return RequeueAfter(reschedule_timeouts.UNANSWERED_CREATE_SECONDS - unanswered)
     there.check_losses_not_held()  # before thousands of live reads
@@ -131,7 +136,7 @@ async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session
         )
     except errors.NotFound:
         await there.prove_missing(time.monotonic())  # after the read
-        trial.clear_unanswered_create()
+        state.clear_unanswered_create()
         return None  # unassigned until `take` is called
     if decide.is_owned(live["metadata"], there.tenant, tenant_x.uid):
         raise NotReadyYet("the twin exists, the cache is behind", CACHE_BEHIND_SECONDS)
@@ -150,12 +155,12 @@ def record_failed_create(problem: errors.KubeError, tenant_x: Entry, session: Se
         tenant_x, session
     ):
         return
-    trial = session.connection.assignments.get_reschedule_state(tenant_x.uid)
+    state = session.connection.assignments.get_reschedule_state(tenant_x.uid)
     if isinstance(problem, errors.Forbidden) and "exceeded quota" in problem.server_message:
-        trial.record_refused()
+        state.record_refused()
         candidates.enqueue_assignment(tenant_x, session)
     elif isinstance(problem, errors.Unavailable) and not isinstance(problem, errors.NotSent):
-        trial.record_unanswered_create(session.now())
+        state.record_unanswered_create(session.now())
 
 
 def record_scale_up(event: Object, namespace: str, session: Session) -> None:

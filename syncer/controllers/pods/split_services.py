@@ -23,8 +23,8 @@ _MESSAGE = (
 
 async def report_split_services(pod: Entry, session: Session) -> None:
     """Report the Services that a newly bound pod has spread over several clusters."""
-    seats = session.connection.assignments
-    if not seats.has_pods_outside(session.name):
+    assignments = session.connection.assignments
+    if not assignments.has_pods_outside(session.name):
         return
     known = session.connection.service_clusters
     for service in session.stores[SERVICES.kind].list(pod.namespace):

@@ -13,9 +13,9 @@ from typing import Any
 from kubeio.cache.store import Entry
 from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
-from syncer.rules.custom.references import iterate_places
 from syncer.rules.network import ingress_hosts
 from syncer.rules.network.ingress_hosts import BY_HOST_INDEX, MAX_HOSTS, MAX_LENGTH, HostHolder
+from tenancy.sync_rules import field_paths
 from tenancy.sync_rules.specs import SyncRule
 
 _RULE_NAME = "ingress-host"
@@ -72,7 +72,7 @@ def find_problems(
 def _iterate_hosts(body: Mapping[str, Any], paths: Iterable[str]) -> Iterator[tuple[Any, str]]:
     """Yield each value at some paths, and its place."""
     for path in paths:
-        for holder, key, where in iterate_places(body, path):
+        for holder, key, where in field_paths.iterate_places(body, path):
             yield holder[key], where
 
 

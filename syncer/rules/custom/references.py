@@ -53,7 +53,7 @@ class ReferenceWalk:
     def rewrite(self, copied: dict[str, Any]) -> None:
         """Rewrite all references of a copy in place."""
         for reference in self.rule.spec.references:
-            places = list(iterate_places(copied, reference.path))
+            places = list(field_paths.iterate_places(copied, reference.path))
             if reference.required and not any(holder[key] for holder, key, _ in places):
                 kinds = " or ".join(reference.kinds)
                 self._report(reference.path, f"must be set. Name a {kinds} that you can see")
@@ -177,7 +177,7 @@ def _iterate_named(rule: SyncRule, body: Mapping[str, Any]) -> Iterator[tuple[st
     """Yield field, kind, tenant namespace and name of each object that an object names."""
     namespace = body["metadata"].get("namespace", "")
     for reference in rule.spec.references:
-        for holder, key, where in iterate_places(body, reference.path):
+        for holder, key, where in field_paths.iterate_places(body, reference.path):
             value = holder[key]
             found: list[tuple[Any, Any, Any]] = []
             if reference.form == "Name":
@@ -202,7 +202,7 @@ def restore_namespaces(
     namespace = own["metadata"].get("namespace", "")
     known = {get_super_namespace(namespace): namespace}
     for reference in rule.spec.references:
-        for holder, key, _ in iterate_places(own, reference.path):
+        for holder, key, _ in field_paths.iterate_places(own, reference.path):
             given = holder[key].get("namespace") if isinstance(holder[key], dict) else None
             if isinstance(given, str) and given:
                 known[get_super_namespace(given)] = given
@@ -210,33 +210,7 @@ def restore_namespaces(
         if each.spec.mirror is not None:
             known[each.spec.mirror.source_namespace] = each.spec.mirror.tenant_namespace
     for path in rule.spec.status_references:
-        for holder, key, _ in iterate_places({"status": status}, path):
+        for holder, key, _ in field_paths.iterate_places({"status": status}, path):
             found = holder[key]
             if isinstance(found, dict) and found.get("namespace"):
                 found["namespace"] = known.get(found["namespace"], OTHER_NAMESPACE)
-
-
-def iterate_places(body: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
-    """Yield each place of a path: the object or list, the key in it, and the path as text."""
-    yield from _iterate(body, field_paths.split_path(path), "")
-
-
-def _iterate(value: Any, parts: list[str], where: str) -> Iterator[tuple[Any, Any, str]]:
-    part, rest = parts[0], parts[1:]
-    name, is_list = part.removesuffix("[]"), part.endswith("[]")
-    if not isinstance(value, dict) or value.get(name) is None:
-        return
-    here = f"{where}.{name}" if where else name
-    inner = value[name]
-    if is_list and isinstance(inner, list):
-        for index, item in enumerate(inner):
-            there = f"{here}[{index}]"
-            if rest:
-                yield from _iterate(item, rest, there)
-            else:
-                yield inner, index, there
-    elif not is_list:
-        if rest:
-            yield from _iterate(inner, rest, here)
-        else:
-            yield value, name, here

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from syncer.model import builtin_policy, label_selectors
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
-from syncer.rules.network.attachments import selections
 from syncer.rules.placement import opt_in
 from syncer.rules.pods.node_selection import REQUIRED
 from tenancy import wellknown
@@ -221,7 +220,7 @@ def choose_cluster(
 
 def _find_home_only_reason(spec: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
     annotations = as_mapping(as_mapping(pod.get("metadata")).get("annotations"))
-    if any(annotations.get(key) for key in selections.REQUESTS):
+    if any(annotations.get(key) for key in builtin_policy.POD_NETWORK_REQUESTS):
         return "has no additional networks"
     volumes = as_mappings(spec.get("volumes"))
     if any(volume.get("persistentVolumeClaim") or volume.get("ephemeral") for volume in volumes):

@@ -20,7 +20,6 @@ from syncer.model import builtin_policy, object_meta
 from syncer.model.field_rules import ALLOW_SCALAR, FieldRule, FieldWalk, ListOfObjects
 from syncer.model.rejections import RejectedError
 from syncer.rules import container_limits
-from syncer.rules.network.attachments import selections
 from syncer.rules.pods import ephemeral_containers, pod_build, pod_status, scheduling
 from syncer.rules.pods.lifecycle import SuperPodState, TenantPodState
 from syncer.rules.pods.pod_fields import POD_SPEC
@@ -146,7 +145,7 @@ def build_running_patch(
 def _read_networks(twin_metadata: Mapping[str, Any]) -> dict[str, str]:
     """Return the networks that a twin was created with. They never change while it exists."""
     found = twin_metadata.get("annotations") or {}
-    return {key: found[key] for key in selections.REQUESTS if key in found}
+    return {key: found[key] for key in builtin_policy.POD_NETWORK_REQUESTS if key in found}
 
 
 _CONTAINER_LISTS = ("initContainers", "containers")

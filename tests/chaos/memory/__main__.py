@@ -34,7 +34,7 @@ _TWICE = 50  # of so many seeds one is run twice, and must be the same to the la
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is asked for; 1 when anything failed."""
+    """Run the selected scripts. Return 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.memory")
     add = parser.add_argument
     add("--seeds", type=int, default=100, help="how many")

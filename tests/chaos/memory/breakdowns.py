@@ -1,4 +1,4 @@
-"""What goes wrong: requests, watches, processes of the syncer, and stores of tenants.
+"""Faults: requests, watches, processes of the syncer, and stores of tenants.
 
 Each function is one step, as in `tenant_edits`.
 """
@@ -32,7 +32,7 @@ def cut(world: MachineWorld, numbers: Sequence[int]) -> None:
 
 
 def compact(world: MachineWorld, numbers: Sequence[int]) -> None:
-    """What happened so far cannot be told any longer: with a cut, events are missed."""
+    """The history is unknown after a cut, because events are missed."""
     world.at(_side(world, numbers[0])).compact()
     if numbers[1] % 2:
         cut(world, numbers)

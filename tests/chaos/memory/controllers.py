@@ -28,7 +28,7 @@ def furnish(cluster: MemoryCluster, space: str) -> None:
 
 
 class NamespaceControllers:
-    """Those of one cluster that know namespaces."""
+    """Namespace controllers of one cluster."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster

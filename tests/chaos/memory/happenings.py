@@ -1,4 +1,4 @@
-"""What happens in scenes, and what is asked of them when they are over.
+"""Events in scenes, and the questions at their end.
 
 Times are seconds of the virtual clock, from the moment at which a scene begins.
 """
@@ -82,7 +82,7 @@ def is_running(world: MachineWorld, name: str = "a", tenant: int = 0) -> bool:
 
 
 class SceneFacts:
-    """What scenes look at while they go on: facts by their names."""
+    """Facts that scenes check while they run, by their names."""
 
     def __init__(self) -> None:
         self.facts: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What must hold at every request that the syncer sends, and after every step.
+"""Rules for each request that the syncer sends, and for the state after each step.
 
 Owns the invariants I2, I3, I6 and I7 of the reference (`reliability-security.md`, 4b), of I8 that
 no one is told of what is not theirs, and what was broken. Those at rest are in `rest`. Looks at the
@@ -52,7 +52,7 @@ SYNCED = (*STRICT, CONFIG_MAPS, SECRETS)
 
 
 class RequestSubject(NamedTuple):
-    """What a request is about."""
+    """The subject of a request."""
 
     resource: Resource
     namespace: str

@@ -1,4 +1,4 @@
-"""What tenants make beside pods, configuration and Services: a table with one row for each kind.
+"""Further kinds that tenants create: a table with one row for each kind.
 
 Owns what such an object says, and what its twin must say then. An oracle of its own: nothing of the
 syncer's is asked. Must not know steps.
@@ -166,7 +166,7 @@ def _claim_differs(
 
 
 def _is_claim_wanted(claim: Object) -> bool:
-    """One that had a volume, and has lost it, is made for no other."""
+    """Return whether a volume must be created. A claim that lost its volume gets no other."""
     return not claim["spec"].get("volumeName")
 
 

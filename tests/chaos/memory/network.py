@@ -1,4 +1,4 @@
-"""What becomes of requests and watches between a replica of the syncer and a cluster.
+"""Requests and watches between a replica of the syncer and a cluster, with faults.
 
 Owns latencies and the faults that a script has armed. Every request comes by here when it is sent,
 so that the one that judges sees it first. Must not know what is right.
@@ -65,7 +65,7 @@ FAULTS: Mapping[str, NetworkFault] = {
 
 
 class NetworkSender(Protocol):
-    """Who sends: a process that may be dead or cut off."""
+    """A sender: a process that may be dead or cut off."""
 
     name: str
     is_dead: bool

@@ -1,7 +1,7 @@
-"""Those who answer objects of a cluster: a volume for a claim, an address for an Ingress, a count
-for a budget.
+"""Controllers of a cluster that answer objects: a volume for a claim, an address for an Ingress, a
+count for a budget.
 
-Must not know tenants. Each answer comes a while after what it answers, and is given once.
+Must not know tenants. Each answer comes once, a while after its object.
 """
 
 from __future__ import annotations

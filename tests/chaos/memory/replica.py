@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.chaos.memory.world import MachineWorld
 
 RESTART_SECONDS = 2.0
-PATROL_SECONDS = 60.0
+RESYNC_SECONDS = 60.0
 _LEASE = {"duration": 15.0, "renew_deadline": 12.0, "period": 4.0, "acquire_interval": 3.0}
 
 
@@ -49,7 +49,7 @@ class SimulatedReplica:
 
     @property
     def identity(self) -> str:
-        """Who its process is, to others."""
+        """The identity of its process."""
         return f"{self.name}-{self.starts}"
 
     @property
@@ -115,7 +115,7 @@ class SimulatedReplica:
                 port=0,
                 identity=self.name,
                 version="0",
-                resync_seconds=PATROL_SECONDS,
+                resync_seconds=RESYNC_SECONDS,
             )
             self.syncer = Syncer(await stack.enter_async_context(super_client), options)
             await _run_while_leading(self.syncer, self.lease, self._stop)

@@ -1,4 +1,4 @@
-"""What must hold when nothing is left to do: the super cluster as the tenants say, and back.
+"""Rules at rest: the super cluster matches the tenants, and the tenants match it.
 
 Owns the invariants I1 and I4 of the reference (`reliability-security.md`, 4b): which tenant objects
 have a twin, what it says, what has no owner, and what tenants read of their pods. An oracle

@@ -18,7 +18,7 @@ import structlog
 
 from tests.chaos.memory import rest, steps
 from tests.chaos.memory.loop import StuckError, VirtualLoop, seeded
-from tests.chaos.memory.replica import PATROL_SECONDS, wires
+from tests.chaos.memory.replica import RESYNC_SECONDS, wires
 from tests.chaos.memory.world import MachineWorld
 from tests.chaos.oracles import Violation
 from tests.chaos.scripts import ScriptStep
@@ -28,20 +28,20 @@ REST_SECONDS = 1800.0
 """How long everything may take to be as it must be after the last fault. Parked writes wait ten
 minutes."""
 LOOK_SECONDS = 15.0
-QUIET_SECONDS = PATROL_SECONDS + 10.0
+QUIET_SECONDS = RESYNC_SECONDS + 10.0
 HELD_SECONDS = 45.0
 FOLLOWED_SECONDS = 100.0
 """How long creates may take after the last fault: watches are followed again after half a minute
 at most, and the resync comes once a minute."""
 LEFT_SECONDS = 200.0
-"""How long a tenant may be asked things after it is followed no more: what is in hand is ended
-first, and has two minutes for that."""
+"""Time limit in seconds for requests to a tenant after its session has ended. Reconciles in
+progress end first, within two minutes."""
 LENGTH = 40
 
 
 @dataclass
 class RunOutcome:
-    """What came of one run."""
+    """The result of one run."""
 
     seed: int
     script: Sequence[ScriptStep]
@@ -60,7 +60,7 @@ class RunOutcome:
 
     @property
     def kind(self) -> str:
-        """What was broken first, empty when nothing was."""
+        """The first broken rule, empty if none is broken."""
         return self.breaks[0].kind if self.breaks else ""
 
 

@@ -104,5 +104,5 @@ def _ruled(rule: SceneRule) -> Callable[..., RequestFate]:
 
 
 def told(outcome: RunOutcome) -> str:
-    """What was broken, for an assertion."""
+    """The broken rules, for an assertion."""
     return "\n".join(f"{each.rule}: {each.text}" for each in outcome.breaks)

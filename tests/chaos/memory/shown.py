@@ -1,4 +1,4 @@
-"""What the super cluster shows its tenants: classes, volumes and nodes, as it must be at rest.
+"""Mirrored objects of the super cluster in its tenants at rest: classes, volumes and nodes.
 
 Owns that part of the invariant I4. An oracle of its own: nothing of the syncer's is asked.
 """

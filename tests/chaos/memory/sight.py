@@ -1,8 +1,8 @@
-"""What the syncer cannot see: a twin that lost its labels, one that was played back in this moment,
-and what a watch was not told that went on in another store.
+"""Blind spots of the syncer: a twin that lost its labels, a twin that is restored at this moment,
+and events that a watch missed while it continued on another store.
 
-Owns the record of these three, which are known limits (`docs/machine.md`): who was there to see the
-first, whose cache shows the second, and where each watch stood in the third. Must not judge.
+Owns the record of these three, which are known limits (`docs/machine.md`): the processes that saw
+the first, the cache with the second, and the position of each watch in the third. Must not judge.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _WatchedCollection(NamedTuple):
 
 
 class ObservedStores:
-    """What the processes of one world have had in sight."""
+    """Objects that the processes of one world have seen."""
 
     def __init__(self, below: MemoryCluster, replicas: Sequence[SimulatedReplica]) -> None:
         self._below = below

@@ -1,4 +1,4 @@
-"""What the super cluster's admin, other writers and failing kubelets do.
+"""Writes of the super cluster's admin, of other writers and of failing kubelets.
 
 Each function is one step, as in `tenant_edits`.
 """

@@ -83,7 +83,7 @@ class SimulatedTenant(ChaosTenant):
 
     @property
     def newest(self) -> dict[str, tuple[Resource, Object]]:
-        """What the newest store has, whichever is there now."""
+        """The content of the newest store, also while an older one is in use."""
         return self.alive if self.newer is None else self.lost
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""What tenants do to their own objects.
+"""Edits of tenants on their own objects.
 
 Each function is one step: it takes a world and some small numbers that say which object it is
 about, and does nothing where there is nothing to do.

@@ -26,7 +26,7 @@ from tests.chaos.processes.stage import CALM_SECONDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a drill; 0 when everything was tried that there was time for, and nothing was found."""
+    """Run a drill. Return 0 if no turn found a fault, within the time that was given."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.processes")
     add = parser.add_argument
     add("drill", choices=NAMES)

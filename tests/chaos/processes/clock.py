@@ -31,7 +31,7 @@ class ClockOffset:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a process needs to have this clock."""
+        """The environment that gives a process this clock."""
         return {"LD_PRELOAD": str(self._library), "CLOCK_AHEAD": str(self._file)}
 
     def set(self, ahead: float) -> None:

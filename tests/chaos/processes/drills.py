@@ -252,14 +252,14 @@ NAMES = (*DRILLS, "clock")
 
 @dataclass(frozen=True)
 class DrillOptions:
-    """What is asked for."""
+    """The options of a drill."""
 
     count: int
     seed: int
     first: int = 0
     """Number of the first turn."""
     minutes: float = 0.0
-    """After so many no further turn is begun; 0: all are."""
+    """Minutes after which no further turn starts. 0: no limit."""
     seconds: float = 600.0
     """Of an outage."""
     calm_seconds: float = CALM_SECONDS

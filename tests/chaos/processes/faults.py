@@ -1,4 +1,4 @@
-"""What a network, or a server that is not well, does to requests and watches: a table of faults.
+"""Faults of a network or of a sick server in requests and watches, as a table.
 
 Owns which requests each fault befalls and what becomes of them, and the script of those that are
 armed. Must not know connections: `proxy` has them.

@@ -1,4 +1,4 @@
-"""What becomes of the lines of one watch: each function is told of one and says what goes on.
+"""Faults in the lines of one watch: each function gets a line and returns the lines to send.
 
 Owns the faults of open watches. `faults` chooses the fault of each watch.
 """

@@ -1,4 +1,4 @@
-"""What must hold when everything is calm: the super cluster as the tenants say, and back.
+"""Rules at rest: the super cluster matches the tenants, and the tenants match it.
 
 Owns the comparison of what both sides have, from live lists of everything: lost, duplicate, orphan,
 other than it must be, and statuses that were not told. Pure but for the lists. Nothing of the

@@ -32,7 +32,7 @@ PrintLine = Callable[[str], None]
 
 @dataclass
 class DrillReport:
-    """What came of a run."""
+    """The result of a run."""
 
     name: str
     options: DrillOptions

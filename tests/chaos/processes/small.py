@@ -1,4 +1,4 @@
-"""How small the drills are here, and in which way each of them must find the syncer broken."""
+"""Small drills, and the fault that each of them must find."""
 
 from __future__ import annotations
 

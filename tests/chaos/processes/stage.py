@@ -51,7 +51,7 @@ _LEFT_SILENT = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class DrillPlan:
-    """What a drill needs."""
+    """The parts that a drill needs."""
 
     tenants: int = 2
     replicas: int = 1

@@ -1,4 +1,4 @@
-"""What real servers can play of the machine's steps: edits of tenants, and faults of proxies.
+"""Steps of the machine on real servers: edits of tenants, and faults of proxies.
 
 Owns how each step is done with requests. Scripts are those of `tests.chaos.scripts`. Where an edit
 meets nothing to act on, or a server that is down, nothing happens. Namespaces are there from the

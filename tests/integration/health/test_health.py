@@ -237,7 +237,7 @@ def read_config_map() -> str:
 
 @pytest.fixture(scope="session")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, str]]:
-    """What both programs say about each row, by its name."""
+    """The verdicts of both programs about each row, by its name."""
     config_map = tmp_path_factory.mktemp("health") / "argocd-cm.yaml"
     config_map.write_text(read_config_map())
     lines = "".join(json.dumps(row.build_object()) + "\n" for row in ROWS)

@@ -50,7 +50,7 @@ HOSTILE = "<script>alert(1)</script>\u202etxt"
 
 @dataclass(frozen=True)
 class FinishedCommand:
-    """What a command left."""
+    """The result of a command."""
 
     code: int
     out: str

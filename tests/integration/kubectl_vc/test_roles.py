@@ -1,4 +1,4 @@
-"""The chart's roles for people, bound as its README says: what each verb needs, and no more.
+"""The chart's roles for people, bound as in its README: the rights that each verb needs.
 
 The roles are those that helm renders, and the API server judges by them.
 """

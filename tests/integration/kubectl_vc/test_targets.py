@@ -222,7 +222,7 @@ async def judged(two: TwoClusterUser, name: str) -> None:
 async def test_a_cluster_that_joined_under_another_name_is_refused_before_anything(
     two: TwoClusterUser,
 ):
-    """And renewed under the name that it has."""
+    """The credential is renewed under its present name."""
     assert (await two.join()).code == 0
     await judged(two, two.name)
     first, two.name = two.name, fresh_name("c")

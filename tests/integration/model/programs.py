@@ -197,7 +197,7 @@ def _delete(chance: random.Random, resource: Resource, space: str, name: str) ->
     uid = chance.choices(("", "right", "wrong"), (3, 4, 2))[0]
     version = chance.choices(("", "right", "old"), (6, 3, 2))[0]
     if "gracePeriodSeconds" in body:
-        version = ""  # together, a second delete is refused for an empty precondition; no one asks
+        version = ""  # with both, a second delete is refused for an empty precondition
     return ProgramRequest("DELETE", resource, space, name, body, uid=uid, version=version)
 
 
@@ -216,7 +216,7 @@ def _read(chance: random.Random, resource: Resource, space: str, name: str) -> P
 
 
 def _pod(chance: random.Random, _: Resource, space: str, name: str) -> ProgramRequest:
-    """What schedulers and kubelets do."""
+    """Writes of schedulers and kubelets."""
     if chance.random() < 0.5:
         body = {
             "apiVersion": "v1",

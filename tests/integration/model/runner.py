@@ -24,7 +24,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 @dataclass
 class ServerState:
-    """What a server has shown of one place so far."""
+    """The states of one place that a server has shown so far."""
 
     uid: str = "00000000-0000-4000-8000-000000000000"
     version: str = "1"

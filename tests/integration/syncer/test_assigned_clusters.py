@@ -252,7 +252,7 @@ async def test_ten_replicas_are_split_evenly(target_world: TargetWorld):
 async def test_a_new_pod_waits_while_a_target_is_followed_again(
     target_world: TargetWorld,
 ):
-    """Or all of them would run at home for good, because a credential was renewed just then."""
+    """Otherwise all of them would stay at home because of a renewed credential."""
     await target_world.world.super_node()
     await target_world.granted()
     space = await target_world.world.namespace()

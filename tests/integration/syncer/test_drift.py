@@ -1,4 +1,4 @@
-"""What others do to twins, what a tenant refuses, and what pods that wait are told."""
+"""Edits of twins by other writers, refusals by a tenant, and Events of waiting pods."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class KindLifecycle:
 
     @property
     def sample(self) -> KindSample:
-        """What is done to it."""
+        """The change of the object."""
         return SAMPLES[self.kind.resource.kind]
 
     @property
@@ -229,10 +229,10 @@ async def test_life(world: SyncerWorld, kind: SyncedKind):
 
 
 @BY_KIND
-async def test_the_patrol_finds_what_events_missed(synced: SyncerWorld, kind: SyncedKind):
+async def test_the_resync_finds_what_events_missed(synced: SyncerWorld, kind: SyncedKind):
     """The cache has the change and no key was woken. At rest the resync finds nothing."""
     life, session = KindLifecycle(synced, kind, fresh_name("n")), synced.session
-    patrol = Resync(synced.running[-1].tenants.sessions)
+    resync = Resync(synced.running[-1].tenants.sessions)
     await life.prepare()
     await life.make()
     await life.in_step()
@@ -249,10 +249,10 @@ async def test_the_patrol_finds_what_events_missed(synced: SyncerWorld, kind: Sy
         session.is_ready = True
         await asyncio.sleep(0.2)
     async with life.costing(_CHANGES[kind.update_method]):
-        assert await patrol.resync_session(session)
+        assert await resync.resync_session(session)
         await life.in_step(within=REPAIRED)
     async with life.costing():
-        await patrol.resync_session(session)
+        await resync.resync_session(session)
         await asyncio.sleep(0.1)
 
 

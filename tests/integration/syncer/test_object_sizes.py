@@ -134,7 +134,7 @@ def _claim(name: str) -> Object:
 
 
 async def test_the_longest_names(synced: SyncerWorld):
-    """Of a namespace, a pod, what it mounts, a Service, a port, a label and its value."""
+    """Names of a namespace, a pod, its mounts, a Service, a port, a label and its value."""
     space = await synced.namespace(f"{LABEL[:-1]}a")
     long_label = {f"{'d' * 63}.{'e' * 63}.{'f' * 63}.{'g' * 61}/{LABEL}": LABEL}
     await synced.tenant_client.create(
@@ -185,7 +185,7 @@ _FILES = [
 
 
 async def test_objects_with_all_the_annotations_that_the_api_takes(synced: SyncerWorld):
-    """Those that are added have no room, so that the tenant's largest stay in the tenant."""
+    """Added annotations have no room, so the tenant's largest ones stay in the tenant."""
     space = await synced.namespace()
     full = {"large": "v" * (FULL - 5 - 6), "small": "s"}
     for resource, fields in (

@@ -1,4 +1,4 @@
-"""What the syncer does after it was away: nothing, when nothing happened."""
+"""The syncer after a restart: it writes nothing if nothing has changed."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ async def test_a_restart_with_nothing_changed_writes_nothing(own: SyncerWorld):
     assert written(world, super_mark, tenant_mark) == []
 
 
-async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: SyncerWorld):
+async def test_the_resync_finds_nothing_at_rest_and_what_events_missed(own: SyncerWorld):
     """REL-11: it wakes the key of what it finds, and writes nothing itself."""
     async with own.syncer():
         space, _ = await furnish(own)
         super_mark, tenant_mark = own.mark("super"), own.mark("tenant")
-        patrol = Resync(own.running[-1].tenants.sessions)
-        await patrol.resync_session(own.session)
+        resync = Resync(own.running[-1].tenants.sessions)
+        await resync.resync_session(own.session)
         await own.idle()
         assert written(own, super_mark, tenant_mark) == []
         # A change whose event got lost: the cache has it, no key was woken.
@@ -98,7 +98,7 @@ async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: Sync
         session.is_ready = True
         await asyncio.sleep(0.2)
         assert not await own.has_twin(CONFIG_MAPS, space, "settings")
-        assert await patrol.resync_session(session)
+        assert await resync.resync_session(session)
         await eventually(lambda: own.twin(CONFIG_MAPS, space, "settings"))
 
 

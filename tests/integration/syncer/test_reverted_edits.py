@@ -1,4 +1,4 @@
-"""Who owns what the tenant reads: conditions of others stay, edits are honoured or told."""
+"""Owners of fields in a tenant: conditions of others stay, edits are kept or reported."""
 
 from __future__ import annotations
 

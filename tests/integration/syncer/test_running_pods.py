@@ -1,4 +1,4 @@
-"""What a tenant changes on a pod that runs, and what the super cluster's webhooks added to it."""
+"""Changes of running pods by a tenant, beside additions of the super cluster's webhooks."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _GATES_1_37 = (
 
 @dataclass(frozen=True)
 class TenantMinor:
-    """What a test switches on in a tenant of a minor."""
+    """Feature gates that a test enables in a tenant of a minor."""
 
     only_in_tenant: Object
     """A field of a PodSpec that the syncer leaves out. Some minors of the super cluster lack it."""
@@ -89,7 +89,7 @@ class VersionSkew:
 
     @property
     def tenant_settings(self) -> TenantMinor:
-        """What the tenant has switched on."""
+        """Feature gates of the tenant."""
         return TENANTS[self.tenant]
 
     @property

@@ -1,4 +1,4 @@
-"""What tenants are shown: nodes, Events, tokens and readiness gates."""
+"""Objects that are synced back to tenants: nodes, Events, tokens and readiness gates."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_the_agents_address_follows_its_pod(synced: SyncerWorld):
 
 
 async def test_a_condition_of_the_node_reports_which_way_its_agent_goes(own: SyncerWorld):
-    """What the agent tells on its own pod, in the words that it uses for it."""
+    """The Event that the agent records on its own pod, in its own words."""
 
     async def reads(status: str, reason: str) -> None:
         def says(body: Object) -> bool:

@@ -1,4 +1,4 @@
-"""What becomes of pods in a target: evicted, failed, refused, gone with what they needed."""
+"""Pods in a target that are evicted, failed, refused, or deleted with their dependencies."""
 
 from __future__ import annotations
 

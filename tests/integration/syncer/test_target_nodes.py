@@ -89,7 +89,7 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_nothin
 async def test_a_zone_that_is_no_longer_all_of_it_is_taken_off_its_node(
     target_world: TargetWorld,
 ):
-    """Or pods that ask for it would run in another one."""
+    """Otherwise pods that ask for it would run in another one."""
     zone = "topology.kubernetes.io/zone"
     world, other = target_world.world, fresh_name("n")
     await target_world.target_client.patch(
@@ -126,7 +126,7 @@ async def has_room(target_world: TargetWorld, **room: str) -> None:
 async def test_amounts_are_written_as_an_api_server_writes_them(
     target_world: TargetWorld, number: str
 ):
-    """What comes back as something else would be written again and again."""
+    """A value that the server changes would be written again and again."""
     text = format_quantity(Decimal(number))
     name = fresh_name("n")
     made = await target_world.target_client.create(NODES, {"metadata": {"name": name}})

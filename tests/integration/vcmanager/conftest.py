@@ -74,7 +74,7 @@ def installed(folder: Path, *switches: str) -> Iterator[LocalControlPlane]:
 
 @pytest.fixture(scope="session")
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
-    """What stands for the API of every tenant: any slice's addresses are its own."""
+    """A stand-in for the API of every tenant, at any address of a service range."""
     made = LocalControlPlane(
         tmp_path_factory.mktemp("inside"),
         name="inside",

@@ -1,4 +1,4 @@
-"""What becomes of Secrets: roots are made once, leaves are kept, renewed and repaired."""
+"""Secrets of certificates: authorities are created once, leaves are kept, renewed and repaired."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What we tell a minor's programs is what they know: controllers and flags."""
+"""Controllers and flags for the programs of a minor are known to these programs."""
 
 import re
 import subprocess

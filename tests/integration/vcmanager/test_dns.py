@@ -1,4 +1,4 @@
-"""What a pod is called in the super cluster resolves in the tenant's DNS, by a real CoreDNS."""
+"""The host name of a pod resolves in the tenant's DNS, with a real CoreDNS."""
 
 from __future__ import annotations
 

@@ -381,7 +381,7 @@ async def is_reached(real: MetricsTenant, client: Client) -> None:
 async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_one_reports(
     real: MetricsTenant,
 ):
-    """Or the API server would call it unavailable, and delete no namespace."""
+    """Otherwise the API server would report it as unavailable, and delete no namespace."""
     async with Client(real.plane.endpoint) as client:
         await is_reached(real, client)
         assert await items(client, "/nodes") == []

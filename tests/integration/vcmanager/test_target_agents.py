@@ -206,7 +206,7 @@ def _writes(scene: JoinedTarget, since: Any) -> list[tuple[str, str]]:
 
 
 async def test_a_target_that_was_joined_before_reports_the_remedy(scene: JoinedTarget):
-    """And the agent is there all the same, to tell tenants."""
+    """The agent exists all the same, to answer tenants."""
     there, plan = scene.two_clusters.there, scene.plan
     await there.delete(resources.ROLE_BINDINGS, "vn-agent-tokens", namespace=plan.namespace)
     status, _, message = await eventually(

@@ -1,4 +1,4 @@
-"""What the API servers say of a SuperCluster or a target that cannot be meant."""
+"""Answers of the API servers to an invalid SuperCluster or target."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is said of another cluster: two real API servers, the second behind an address of this
-machine that is not loopback.
+"""Conditions of a target: two real API servers, the second behind an address of this machine that
+is not loopback.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ async def test_a_cluster_that_can_be_used_reports_it_and_what_it_has(two_cluster
         "Authorized": "True",
         "VersionSupported": "True",
         "NetworksOverlap": "False",
-        "AgentReady": "False",  # no one has said how agents run; see test_target_agents.py
+        "AgentReady": "False",  # no agent is configured, see test_target_agents.py
     }
     status = super_clusters.parse_status(await two_clusters.fresh())
     kube_system = await two_clusters.there.get(resources.NAMESPACES, "kube-system")
@@ -170,7 +170,7 @@ async def test_a_kubeconfig_is_taken_under_its_key(two_clusters: TwoClusterStage
     await two_clusters.stage.admin.apply(resources.SECRETS, body, field_manager="test")
     ref = {"name": two_clusters.name, **({"key": key} if key == "mine" else {})}
     await two_clusters.declare(secretRef=ref)
-    # An administrator's rights are wildcards, and no more is asked for than there is.
+    # An administrator's rights are wildcards, which include each required right.
     assert (await two_clusters.judged())["Ready"][0] == "True"
 
 

@@ -114,7 +114,7 @@ class AgentRig:
         agents.permit(self.super_kubectl, AgentPermissions(policies, tenants))
 
     def audit(self) -> list[dict[str, Any]]:
-        """What the agent has recorded."""
+        """The audit lines of the agent."""
         return [line for line in self._logged() if line["event"] == "session"]
 
     def descriptors(self) -> int:

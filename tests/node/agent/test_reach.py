@@ -1,4 +1,4 @@
-"""What callers of the agent reach: their own pods, on the routes there are, if we know them."""
+"""Callers reach their own pods only, on the listed routes only, with a known identity only."""
 
 import base64
 import subprocess

@@ -1,4 +1,4 @@
-"""What tenants read of a node, through their API server's node proxy: their own pods, no more."""
+"""Reads of a node by tenants, through their API server's node proxy: their own pods only."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What ends while streams are open, and what of them is left: nothing."""
+"""Restarts while streams are open leave nothing behind."""
 
 import json
 from collections.abc import Iterator

@@ -45,7 +45,7 @@ class EndlessWriter(asyncio.Protocol):
 
     @property
     def is_peer_silent(self) -> bool:
-        """What the agent would find."""
+        """Pods that the agent would find."""
         return is_peer_silent(self.transport, SILENCE_SECONDS)
 
 

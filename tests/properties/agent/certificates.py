@@ -1,4 +1,4 @@
-"""FIG-02, SEC-01, SEC-02: client certificates by real handshakes: who gets in, and as whom."""
+"""FIG-02, SEC-01, SEC-02: client certificates in real handshakes, and each caller's identity."""
 
 import asyncio
 import random
@@ -45,7 +45,7 @@ OTHER_PURPOSES = (
 
 @dataclass(frozen=True)
 class ShownCertificate:
-    """What a caller shows, and whom it must be taken for."""
+    """The certificate of a caller, and the identity that it must get."""
 
     kind: str
     pem: bytes = b""

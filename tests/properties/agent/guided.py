@@ -52,7 +52,7 @@ HEADS = (
 
 
 def head(text: bytes) -> None:
-    """What passes of a request is one request, on our path, with our credential at its end."""
+    """A request that passes is one request, on a listed path, with the agent's credential."""
     found = http_heads.parse_request(text.partition(http_heads.HEAD_END)[0] + http_heads.HEAD_END)
     upgrade = http_heads.get_requested_upgrade(found)
     passed = http_heads.filter_upgrade_headers(found, upgrade) if upgrade else []

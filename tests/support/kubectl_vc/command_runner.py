@@ -14,7 +14,7 @@ from kubectl_vc.app import run
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command left."""
+    """The result of a command."""
 
     exit_code: int
     stdout: str

@@ -12,14 +12,14 @@ VC = "vc-1"
 
 
 class TenantState(NamedTuple):
-    """What a decision reads of a tenant object."""
+    """Fields of a tenant object that a decision reads."""
 
     uid: str
     deleting: bool
 
 
 class TwinState(NamedTuple):
-    """What a decision reads of a super object and its record."""
+    """Fields of a super object and its record that a decision reads."""
 
     vc_uid: str
     uid: str

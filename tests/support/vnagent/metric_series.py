@@ -1,4 +1,4 @@
-"""How much the agent's metrics show."""
+"""Series of the agent's metrics."""
 
 from prometheus_client import REGISTRY
 

@@ -1,4 +1,4 @@
-"""What `bench.agent` reads, counts and says, without a cluster."""
+"""Parsing, counting and output of `bench.agent`, without a cluster."""
 
 import asyncio
 import contextlib
@@ -80,7 +80,7 @@ def frame(content: bytes, kind: int = 2) -> bytes:
 
 
 def test_the_agent_and_the_kubelet_are_asked_the_same(door: ApiEntry):
-    """And for what an agent serves."""
+    """The same holds for the served content of an agent."""
     for method, target in (
         (b"GET", door.logs("web", limitBytes=5, follow="true")),
         (b"GET", door.execs("web", "sh", "-c", "echo a b; cat", input=1, output=1)),
@@ -126,7 +126,7 @@ async def test_a_command_is_timed_to_its_first_byte_and_to_its_exit(authority, d
 
 
 async def test_a_command_that_prints_nothing_is_timed_to_its_exit(authority, door):
-    """And beside others it has no figure of a first byte either."""
+    """Beside others it has no figure of a first byte either."""
     silent = await run(authority, door, answering(frame(OUTPUT), frame(WELL), frame(b"", kind=8)))
     assert 0 < silent.switched < silent.exited
     assert silent.first is None
@@ -202,7 +202,7 @@ async def test_a_removed_unknown_client_comes_again(authority, door, tmp_path):
 
 
 async def asks_for_more(port: int, tenant: ssl.SSLContext) -> None:
-    """Who may have no more streams asks again and again, and is counted."""
+    """A tenant over its limit of streams asks again and again, and is counted."""
     seen: Counter[str] = Counter()
     asking = asyncio.ensure_future(open_streams.insist(port, tenant, seen))
     await eventually(lambda: seen["refused_beyond"] >= 2)
@@ -212,7 +212,7 @@ async def asks_for_more(port: int, tenant: ssl.SSLContext) -> None:
 
 @pytest.mark.parametrize("status", [b"101 Switching Protocols", b"429 Too Many Requests"])
 async def test_a_neighbours_stream_is_open_until_it_ends(authority, door, tmp_path, status):
-    """And one that is refused is no stream."""
+    """A refused call is no stream."""
     heard: list[bytes] = []
     over = asyncio.Event()
 
@@ -314,7 +314,7 @@ def test_a_part_is_reported_without_the_others():
 
 
 def test_a_growth_that_cannot_be_distinguished_from_nothing_is_not_called_nothing():
-    """One that can be is told as it is."""
+    """A figure that exists is reported without change."""
     found = {"a log": {"kib_each": 4.9, "resolution_kib": 5.0}}
     text = agent.table(results(memory=found))
     line = next(each for each in text.splitlines() if "memory, a log" in each)

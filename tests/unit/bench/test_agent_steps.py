@@ -1,4 +1,4 @@
-"""What `bench.agent_steps` makes of the kernel's trace, without a cluster."""
+"""Results of `bench.agent_steps` from the kernel's trace, without a cluster."""
 
 import os
 import subprocess

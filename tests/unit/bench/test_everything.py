@@ -1,4 +1,4 @@
-"""What is run in one quiet hour, and what is said of what was not."""
+"""Runs of one quiet hour, and the report about skipped runs."""
 
 import importlib
 import json

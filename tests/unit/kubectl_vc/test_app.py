@@ -91,7 +91,7 @@ def strings(tree: ast.AST) -> Iterator[str]:
 
 
 def test_no_message_names_a_path_of_a_checkout():
-    """Those who have the command line need not have the repository."""
+    """The command line works without the repository."""
     top = Path(kubectl_vc.__file__).parent
     folders = {each.name for each in product.REPOSITORY.iterdir() if each.is_dir()}
     path = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, folders))})/\w")
@@ -238,7 +238,7 @@ def test_groups_without_a_verb_print_their_help():
 
 
 def test_help_needs_neither_client_nor_drawing():
-    """What is loaded for `--help` delays each call. The client alone takes a third of a second."""
+    """Modules that `--help` loads delay each call. The client alone takes a third of a second."""
     script = (
         "import sys, json, kubectl_vc.app as a\n"
         "sys.argv = ['kubectl-vc', '--help']\n"

@@ -1,4 +1,4 @@
-"""How answers become errors."""
+"""Errors from answers of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done in one turn of the loop, and that what is left is done in later ones."""
+"""Work in one turn of the event loop. The rest follows in later turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start has made is left alone, and not looked through for it."""
+"""Objects of the start are frozen, and the collector skips them."""
 
 import gc
 import weakref

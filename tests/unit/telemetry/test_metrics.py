@@ -16,7 +16,7 @@ LABELS = {
     "name", "controller", "result", "method", "code", "side", "resource", "reason", "kind",
     "component", "direction", "tenant", "condition", "phase", "route", "authority", "le",
     "certificate", "action",
-    "cluster_version", "state",  # administrators create ClusterVersions; their series end with them
+    "cluster_version", "state",  # series end with their ClusterVersion
 }  # fmt: skip
 
 

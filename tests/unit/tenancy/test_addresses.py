@@ -1,4 +1,4 @@
-"""What is dialled with a credential is another machine."""
+"""An address that is dialled with a credential must be of another machine."""
 
 import ipaddress
 

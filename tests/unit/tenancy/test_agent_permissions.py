@@ -1,4 +1,4 @@
-"""What is written for the agents reads the same, and what is not whole is nothing."""
+"""Written permissions are read without change, and incomplete ones permit nothing."""
 
 import json
 

@@ -22,7 +22,7 @@ def test_the_time_moves_only_with_the_status():
     ["2026-03-01T11:59:00z+", "2026-03-01T11:59:00+99:99", "0000-01-01T00:00:00Z", "", None, 7],
 )
 def test_a_time_that_cannot_be_read_is_not_carried(odd):
-    """What an API server takes from the one that writes a status, and no program here can read."""
+    """A status that the API server accepts and that no program here can read."""
     old = made("Ready", "True", odd)
     assert conditions.parse_transition_time(old) is None
     (carried,) = conditions.carry_transition_times([old], [made("Ready", "True", "now")])

@@ -1,4 +1,4 @@
-"""What a TenantPolicy says, and what of it cannot be meant."""
+"""Fields of a TenantPolicy, and invalid values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a SuperCluster says, and where addresses mean two things."""
+"""Fields of a SuperCluster, and ambiguous addresses."""
 
 import pytest
 

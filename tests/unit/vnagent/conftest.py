@@ -15,7 +15,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[audit.RequestAudit]:
-    """What the audit log would say."""
+    """The lines of the audit log."""
     found: list[audit.RequestAudit] = []
     monkeypatch.setattr(audit, "write_audit_record", found.append)
     return found

@@ -1,4 +1,4 @@
-"""The program itself: it waits for whom to trust, serves, and ends in order."""
+"""The program itself: it waits for its authorities, serves, and ends in order."""
 
 import asyncio
 import contextlib

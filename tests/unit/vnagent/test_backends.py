@@ -1,4 +1,4 @@
-"""What an agent is put together of: its files, its jobs, and what becomes of both."""
+"""The parts of an agent: its files, its jobs, and their end."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_a_nodes_agent_needs_who_vouches_for_its_kubelet(tmp_path, wish, files, 
 
 
 def test_other_authorities_have_the_kubelet_looked_at(tmp_path, monkeypatch):
-    """And what else changes does not."""
+    """Other changes do not."""
     found = way(tmp_path, UPSTREAM="auto")
     assert isinstance(found, backends.NodeBackend)
     looks: list[None] = []
@@ -64,7 +64,7 @@ def test_other_authorities_have_the_kubelet_looked_at(tmp_path, monkeypatch):
 
 
 def test_the_end_drops_what_was_kept_warm(tmp_path, monkeypatch):
-    """Or the agent would leave connections to its kubelet open."""
+    """Otherwise the agent would leave connections to its kubelet open."""
     found = way(tmp_path, UPSTREAM="kubelet")
     assert isinstance(found, backends.NodeBackend)
     drops: list[None] = []
@@ -87,7 +87,7 @@ def test_the_agent_of_a_target_waits_for_nothing(tmp_path):
     ("upstream", "shown", "files"), [("apiserver", "apiserver", 2), ("kubelet", "kubelet", 3)]
 )
 def test_the_agent_of_a_target_shows_which_way_it_goes(tmp_path, upstream, shown, files):
-    """And reads who vouches for kubelets only where it asks them."""
+    """It reads the authorities of kubelets only if it connects to kubelets."""
     found = way(tmp_path, **TARGET, UPSTREAM=upstream)
     assert (len(found.required_files), len(found.optional_files)) == (0, files)
     (family,) = metrics._UPSTREAM.collect()

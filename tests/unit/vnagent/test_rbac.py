@@ -1,4 +1,4 @@
-"""What the agent's account may do: very little, and each row with a reason."""
+"""Rights of the agent's account: few, each row with a reason."""
 
 import pytest
 
@@ -25,7 +25,7 @@ SHOWN = {
     ("authentication.k8s.io", "tokenreviews", ("create",), (), False),
     ("authorization.k8s.io", "subjectaccessreviews", ("create",), (), False),
 }
-"""Where the metrics are for those whom a role lets read them."""
+"""Further rights if only users with a role may read the metrics."""
 TOLD = {("", "events", ("create",), (), True)}
 
 

@@ -130,7 +130,7 @@ def test_a_target_stands_in_place_of_a_node():
     ],
 )
 def test_kubelets_of_a_target_are_asked_by_a_clear_word_alone(upstream, mode):
-    """And are known by an authority that lies with the credential, never by the home cluster's."""
+    """Their authority is stored with the credential. That of the home cluster is never used."""
     environment = TARGET if upstream is None else {**TARGET, "UPSTREAM": upstream}
     given = settings.parse_settings([], environment, "v1").target
     assert given is not None

@@ -41,6 +41,10 @@ _PLACES = (
     "/var/run/kubernetes",
 )
 
+_NETNS_FOLDER = Path("/run/netns")
+_NETNS_PREFIX = "cni-"
+"""Prefix of containerd's network namespaces of pods."""
+
 
 def note_before() -> None:
     """Record the state of the machine. Must be called before the first cluster."""
@@ -111,8 +115,8 @@ def _mounts(folder: Path) -> Iterable[str]:
 
 
 def _netns() -> set[str]:
-    folder = Path("/run/netns")
-    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    """Return the namespaces that have containerd's names. Others belong to other programs."""
+    return {path.name for path in _NETNS_FOLDER.glob(f"{_NETNS_PREFIX}*")}
 
 
 def _routes() -> Iterable[str]:

@@ -22,7 +22,7 @@ from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping
 from syncer.rules.network.attachments import cni_config, ipam, segments
 from syncer.rules.network.attachments.cni_config import CniConfig
-from syncer.rules.network.attachments.segments import OFFER_RULE, Segment
+from syncer.rules.network.attachments.segments import Segment
 from tenancy import names
 from tenancy.resources import NETWORK_ATTACHMENTS
 
@@ -40,7 +40,7 @@ _NAME_DIGITS = 20
 
 def build_definition(tenant_definition: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a NetworkAttachmentDefinition. Raises RejectedError."""
-    check_offer(view, "spec")
+    segments.check_offer(view, "spec")
     metadata = tenant_definition["metadata"]
     if metadata["name"] == names.PRIMARY_NETWORK:
         text = "is a name that is reserved. Choose another"
@@ -67,23 +67,6 @@ def build_definition(tenant_definition: Mapping[str, Any], view: TenantView) -> 
         ),
         "spec": {"config": text},
     }
-
-
-def check_offer(view: TenantView, path: str) -> None:
-    """Raise ForbiddenObjectError if the policy offers no additional networks."""
-    attachments = view.policy.network.attachments
-    if not attachments.is_offered:
-        text = (
-            "is not offered to this cluster. Ask your platform administrator to set"
-            " network.attachments of the TenantPolicy"
-        )
-        raise ForbiddenObjectError(RejectionProblem(OFFER_RULE, path, text))
-    if attachments.conflict:
-        text = (
-            "cannot be offered, because two policies divide it differently. Contact your platform"
-            " administrator"
-        )
-        raise ForbiddenObjectError(RejectionProblem(OFFER_RULE, path, text))
 
 
 def read_attachment(spec: Mapping[str, Any], view: TenantView) -> tuple[CniConfig, Segment]:

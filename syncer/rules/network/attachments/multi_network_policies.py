@@ -18,7 +18,7 @@ from syncer.model.rejections import ForbiddenObjectError, RejectedError, Rejecti
 from syncer.model.replace_update import build_replacement
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import network_policies, policy_size
-from syncer.rules.network.attachments import definitions
+from syncer.rules.network.attachments import segments
 from syncer.rules.network.network_policies import NETWORK_POLICY_SPEC
 from syncer.rules.network.policy_peers import PolicyDirection
 from tenancy import names
@@ -33,7 +33,7 @@ MAX_NETWORKS = 16
 
 def build_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a MultiNetworkPolicy. Raises RejectedError."""
-    definitions.check_offer(view, "spec")
+    segments.check_offer(view, "spec")
     if view.policy.network.attachments.multi_network_policies != "Allow":
         text = (
             "is not offered to this cluster, so the policy has no effect. Contact your platform"

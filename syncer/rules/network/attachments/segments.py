@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, NamedTuple
 
+from syncer.model.rejections import ForbiddenObjectError, RejectionProblem
 from syncer.model.super_cidrs import CidrSet
 from syncer.model.tenant_view import ServiceCidr, TenantView
 from syncer.rules.network.attachments.cni_config import CniConfig, refuse
@@ -60,6 +61,23 @@ class Segment(NamedTuple):
     network_name: str
     """Name of the address pools of Whereabouts. Tenants never have the same."""
     ranges: Sequence[AddressRange]
+
+
+def check_offer(view: TenantView, path: str) -> None:
+    """Raise ForbiddenObjectError if the policy offers no additional networks."""
+    attachments = view.policy.network.attachments
+    if not attachments.is_offered:
+        text = (
+            "is not offered to this cluster. Ask your platform administrator to set"
+            " network.attachments of the TenantPolicy"
+        )
+        raise ForbiddenObjectError(RejectionProblem(OFFER_RULE, path, text))
+    if attachments.conflict:
+        text = (
+            "cannot be offered, because two policies divide it differently. Contact your platform"
+            " administrator"
+        )
+        raise ForbiddenObjectError(RejectionProblem(OFFER_RULE, path, text))
 
 
 def compute_share(view: TenantView) -> TenantShare:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from kubeio import Object
+from syncer.model import builtin_policy
 from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.rules.network.attachments import cni_config, segments
 from syncer.rules.network.attachments.plugin_tables import is_address, is_list_of, is_text
@@ -23,10 +24,8 @@ from syncer.rules.network.attachments.segments import AddressRange, Segment
 from tenancy import names
 from tenancy.policy.network_attachments import NetworkAttachments
 
-NETWORKS = "k8s.v1.cni.cncf.io/networks"
-DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
-REQUESTS = (NETWORKS, DEFAULT_NETWORK)
-"""Annotations of a pod that Multus reads."""
+NETWORKS = builtin_policy.POD_NETWORKS
+DEFAULT_NETWORK = builtin_policy.POD_DEFAULT_NETWORK
 RULE = "pod-networks"
 MAX_NETWORKS = 16
 MAX_ANNOTATION_CHARACTERS = 8 * 1024
@@ -71,7 +70,7 @@ class SelectionContext(NamedTuple):
 def list_selections(annotations: Mapping[str, str], namespace: str) -> list[NetworkSelection]:
     """Return every network that a pod asks for. Raises RejectedError."""
     found: list[NetworkSelection] = []
-    for key in REQUESTS:
+    for key in builtin_policy.POD_NETWORK_REQUESTS:
         if annotations.get(key):
             found += parse_selections(annotations[key], namespace, key)
     return found
@@ -145,11 +144,11 @@ def translate_annotations(
     annotations: Mapping[str, str], namespace: str, context: SelectionContext
 ) -> dict[str, str]:
     """Return the annotations of the twin of a pod. Raises RejectedError with every problem."""
-    if not any(annotations.get(key) for key in REQUESTS):
+    if not any(annotations.get(key) for key in builtin_policy.POD_NETWORK_REQUESTS):
         return {DEFAULT_NETWORK: context.primary} if context.primary else {}
     problems: list[RejectionProblem] = []
     found: dict[str, str] = {}
-    for key in REQUESTS:
+    for key in builtin_policy.POD_NETWORK_REQUESTS:
         if not annotations.get(key):
             continue
         path = f"metadata.annotations[{key}]"
@@ -242,7 +241,7 @@ def find_left_out(annotations: Mapping[str, str]) -> list[RejectionProblem]:
     )
     return [
         RejectionProblem(RULE, f"metadata.annotations[{key}]", text)
-        for key in REQUESTS
+        for key in builtin_policy.POD_NETWORK_REQUESTS
         if annotations.get(key)
     ]
 

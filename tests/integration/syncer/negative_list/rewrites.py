@@ -1,4 +1,4 @@
-"""What is rewritten or left out on its way down: an object, and what its twin has of it."""
+"""Objects that are rewritten or reduced in the super cluster, and the fields of their twins."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ QUIET = 3.0
 
 @dataclass(kw_only=True)
 class CaseOutcome:
-    """What became of one case."""
+    """The result of one case."""
 
     uid: str = ""
     tenant_refusal: str = ""
@@ -86,7 +86,7 @@ class CaseOutcome:
 
 @dataclass(kw_only=True)
 class RewriteOutcome:
-    """What became of an object that goes down as something else."""
+    """The result of an object that is rewritten in the super cluster."""
 
     name: str
     uid: str
@@ -96,7 +96,7 @@ class RewriteOutcome:
 
 @dataclass(kw_only=True)
 class ListResult:
-    """What became of all of them."""
+    """The results of all cases."""
 
     outcomes: Mapping[str, CaseOutcome]
     rewritten: Mapping[int, RewriteOutcome]

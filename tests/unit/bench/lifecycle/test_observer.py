@@ -1,4 +1,4 @@
-"""What the observer takes from events."""
+"""Facts that the observer reads from events."""
 
 import json
 from typing import Any

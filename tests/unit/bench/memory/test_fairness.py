@@ -1,4 +1,4 @@
-"""Which pods count beside greedy ones, and what both feel of each other."""
+"""Pods that count beside greedy ones, and the effects on each other."""
 
 from typing import Any
 

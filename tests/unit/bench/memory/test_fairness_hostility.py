@@ -1,4 +1,4 @@
-"""What good tenants notice of a hostile one, and the acts of the hostile one."""
+"""Effects of a hostile tenant on good tenants, and its acts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a rest's requests is a renewal, and what is not."""
+"""Requests at rest that are renewals, and others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a restart in the middle of a churn is said to have taken and written."""
+"""Time and writes of a restart in the middle of a churn."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is read of the resync's rounds, and of what a process has read."""
+"""Parsing of the resync's rounds, and of the bytes that a process has read."""
 
 import asyncio
 import os

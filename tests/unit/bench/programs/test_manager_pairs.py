@@ -1,4 +1,4 @@
-"""What two managers are said to have made twice."""
+"""Objects that two managers created twice."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What of a report is drawn, for every report that is kept."""
+"""Panels of each kept report."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What others feel of a target that dies: a finding when it is too much."""
+"""Effects of a dead target on other tenants: a large effect is a finding."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def test_what_was_not_measured_is_reported():
 
 
 def test_a_small_outage_is_long_enough_to_be_noticed():
-    """Or its node would never be looked at."""
+    """Otherwise its node would never be checked."""
     assert outage.NOTICED_SECONDS <= OUTAGE_SECONDS

@@ -1,4 +1,4 @@
-"""What is wrong between two sides: each rule has a case that breaks it, and none breaks no rule."""
+"""Faults between two sides: each rule has a case that breaks it, and each case breaks a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `logs` asks of kubectl, and which of the syncer's lines are a tenant's."""
+"""Calls of kubectl by `logs`, and the selection of a tenant's lines of the syncer."""
 
 import pytest
 

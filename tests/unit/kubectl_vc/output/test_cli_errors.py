@@ -1,7 +1,10 @@
+import errno
+
 import pytest
 
 from kubectl_vc.output import cli_errors
 from kubeio import errors
+from kubeio.http import transport_protocol
 
 
 def from_status(code: int, message: str, reason: str = "", **details) -> errors.ApiError:
@@ -131,6 +134,36 @@ def test_each_error_is_one_sentence_with_a_remedy(problem, told):
     sentence = cli_errors.describe_error(problem)
     assert told in sentence
     assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("problem", "shown"),
+    [
+        (
+            transport_protocol.connect_failed(
+                "https://super: POST /apis/x", "super", 443, OSError(errno.ECONNREFUSED, "")
+            ),
+            "cannot be reached: cannot connect to super:443: Connection refused. Check",
+        ),
+        (
+            transport_protocol.no_connection_in_time("https://super: POST /apis/x"),
+            "cannot be reached: https://super: no connection was made in time. Check",
+        ),
+        (
+            transport_protocol.request_timed_out("https://super: POST /apis/x", 15),
+            "cannot be reached: https://super: no answer within 15 s. Check",
+        ),
+        (
+            transport_protocol.server_untrusted("https://super: POST /apis/x", ValueError("old")),
+            "https://super: TLS failed: old: the certificate",
+        ),
+    ],
+)
+def test_server_without_answer_is_named_without_the_path_of_the_request(problem, shown):
+    assert "POST /apis/x" in str(problem)
+    sentence = cli_errors.describe_error(problem)
+    assert shown in sentence
+    assert "/apis" not in sentence
 
 
 def test_a_wrong_call_ends_with_2_and_everything_else_with_1():

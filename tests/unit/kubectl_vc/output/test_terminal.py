@@ -145,7 +145,7 @@ def test_no_text_of_a_server_moves_the_terminal(monkeypatch, moves):
 
 
 class TypedText(io.StringIO):
-    """What a user types at a terminal."""
+    """The input of a user at a terminal."""
 
     def isatty(self) -> bool:
         return True

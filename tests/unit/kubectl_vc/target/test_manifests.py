@@ -1,4 +1,4 @@
-"""What joining writes, and what is told of targets."""
+"""Objects that `join` writes, and messages about targets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the doctor finds in MachineDeployments: the faults of seed 004's author, one by one."""
+"""Findings of the doctor in MachineDeployments, one by one."""
 
 from __future__ import annotations
 

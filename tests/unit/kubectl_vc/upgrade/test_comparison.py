@@ -1,4 +1,4 @@
-"""What an upgrade restarts and which flags it changes."""
+"""Restarts and changed flags of an upgrade."""
 
 import pytest
 

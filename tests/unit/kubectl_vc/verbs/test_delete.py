@@ -10,7 +10,7 @@ from kubectl_vc.verbs import delete
 
 
 class TypedText(io.StringIO):
-    """What a user types at a terminal."""
+    """The input of a user at a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -67,7 +67,7 @@ def internal_error(_):
 
 
 class LeaseScope:
-    """What is run while the lease is held."""
+    """The work of the holder of the Lease."""
 
     def __init__(self):
         self.running = False
@@ -239,7 +239,7 @@ async def test_the_second_waits_for_as_long_as_the_first_renews_and_takes_over_w
 
 
 def _writer(request):
-    """Who is to hold the lease after this request. None for a read."""
+    """The holder of the Lease after this request. None for a read."""
     return orjson.loads(request.body)["spec"]["holderIdentity"] if request.body else None
 
 

@@ -1,4 +1,4 @@
-"""What is written is read as it was meant, by readers of either YAML."""
+"""Written documents are read with the same meaning by readers of YAML 1.1 and 1.2."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""How a reflector lists, streams, and begins again: what its store holds afterwards."""
+"""Lists, watches and restarts of a reflector, and the content of its store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a reflector's watch stands, what ends it, and whose turn it is."""
+"""Watches of a reflector: their length, their end, and their turns."""
 
 from __future__ import annotations
 

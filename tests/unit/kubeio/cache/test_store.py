@@ -1,4 +1,4 @@
-"""What an entry keeps, and what subscribers are told."""
+"""Content of an entry, and events for subscribers."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_body_does_not_hold_on_to_the_chunk_it_came_in():
 
 
 def test_equal_labels_are_one_mapping_within_bounds(monkeypatch):
-    """What tenants can fill has an end: many mappings, or many labels."""
+    """Memory that tenants can fill is limited: many mappings, or many labels."""
     interner = stores.Interner(max_labels=2)
     monkeypatch.setattr(stores, "_INTERNER", interner)
     one, two = (_entry(name, labels={"l": "1"}) for name in ("one", "two"))

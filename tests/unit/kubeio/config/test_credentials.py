@@ -1,4 +1,4 @@
-"""Which Authorization header is sent when."""
+"""The Authorization header of each credential."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an endpoint refuses and never shows."""
+"""Values that an endpoint refuses, and values that it never shows."""
 
 from __future__ import annotations
 

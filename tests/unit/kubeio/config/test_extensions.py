@@ -1,4 +1,4 @@
-"""What `kubectl vc connect` records in a context, read from a user's file."""
+"""Records of `kubectl vc connect` in a context, read from a user's file."""
 
 import pytest
 

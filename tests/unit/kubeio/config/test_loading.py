@@ -1,4 +1,4 @@
-"""Which kubeconfigs are taken, and what is said about the others."""
+"""Accepted kubeconfigs, and errors about the others."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_a_value_that_yaml_itself_cannot_make_is_a_sentence(value):
 
 
 async def test_the_files_are_named(tmp_path, monkeypatch):
-    """And the contexts that there are, and the flag that names one."""
+    """The error names the known contexts, and the flag that selects one."""
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_bytes(_bytes(_document(**{"current-context": ""})))
     two.write_bytes(_bytes(_document(clusters=[None])))

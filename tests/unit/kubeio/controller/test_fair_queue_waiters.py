@@ -1,4 +1,4 @@
-"""Those who wait for a key: each is woken when there is one for it, and when it is over."""
+"""Waiters for a key: each is woken when it gets a key, and when the queue ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a key after each way a reconcile can end."""
+"""The next step of a key after each result of a reconcile."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_one_direction_is_closed_alone(contexts):
 
 
 def test_an_error_comes_behind_the_plaintext_before_it(contexts):
-    """And without a traceback, which would keep the engine until the collector of cycles runs."""
+    """There is no traceback, which would keep the engine until the collector of cycles runs."""
     server, client = connected(contexts)
     no_record = b"\x17\x03\x03\x00\x20" + b"x" * 32
     server.feed(memoryview(encrypted(client, b"the last words") + no_record))

@@ -1,4 +1,4 @@
-"""TLS of our own feeding: whole answers in any pieces, nothing from whom we do not trust."""
+"""TLS streams: whole answers in any pieces, and no data from an untrusted server."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ async def test_a_stream_that_no_one_reads_is_held_back(monkeypatch):
     async with listening(pour, _server_context()) as port, pooled(port) as made:
         stream = await made.stream(ASKED, connect=5, idle_timeout=5)
         await asyncio.sleep(0.3)
-        assert sent < 24 * 2**20  # what the sockets and the server hold, and no more
+        assert sent < 24 * 2**20  # at most the buffers of the sockets and the server
         size = 0
         while piece := await stream.read():
             size += len(piece)
@@ -204,7 +204,7 @@ async def test_a_stream_that_no_one_reads_is_held_back(monkeypatch):
         stream.abort()
 
 
-# Whom it believes.
+# Trust in the server.
 
 
 @pytest.mark.parametrize("case", ["authority", "name", "asked-name"])

@@ -109,7 +109,7 @@ async def whole(stream: transport_protocol.ResponseStream) -> bytes:
 
 
 async def outcome(script: ScriptedServer, *, lean: bool, streams: bool) -> object:
-    """What came of one request: the answer, or the kind of the problem."""
+    """The result of one request: the answer, or the kind of the problem."""
     async with served(script, lean=lean) as made:
         try:
             if not streams:
@@ -364,7 +364,7 @@ async def test_a_stream_that_no_one_reads_is_held_back(monkeypatch):
         made = ConnectionPool(url, context=None, server_name=None, connections=1)
         stream = await made.stream(ASKED, connect=5, idle_timeout=5)
         await asyncio.sleep(0.3)
-        assert sent < 32 * 2**20  # what the sockets hold, and no more
+        assert sent < 32 * 2**20  # at most the buffers of the sockets
         size = 0
         while piece := await stream.read():
             size += len(piece)

@@ -1,4 +1,4 @@
-"""What is done by hand to objects, and when it counts as repaired."""
+"""Edits of objects by hand, and their repair."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is counted object by object, and pods that come and go in clusters in memory."""
+"""Counts of single objects, and pods that come and go in clusters in memory."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What an Event of a pod says of the node that the pod is only now bound to."""
+"""Events of a pod that name a node to which it is bound at the same moment."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ON = {"nodeName": "node-1"}
     ],
 )
 async def test_a_pods_own_node_is_named(monkeypatch, cached, live, node: str, reads: int):
-    """What the caches lack is read once nothing waits for their news any longer."""
+    """A missing object is read live once no key waits for its events."""
     monkeypatch.setattr(events, "EVENT_WAIT_SECONDS", 0.0)
     world = world_with(cached, live)
     assert await told(world) == (f"Successfully assigned web/p to {node}" if node else "")

@@ -21,7 +21,7 @@ LARGE = "v" * 10_000
 
 
 def outlined(store: Any, entry: Entry) -> Entry:
-    """Have a cache keep no more of an entry than it does."""
+    """Replace an entry of a cache by its outline."""
     store.discard(entry, live=True)
     kept = cache_transforms.reduce_entry(entry)
     store.put(kept, live=True)

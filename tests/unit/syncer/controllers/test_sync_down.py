@@ -1,4 +1,4 @@
-"""What keys do when an API, a tenant or another writer is not as it should be."""
+"""Reconciles with a failing API, a failing tenant or another writer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_a_tenant_object_of_a_reserved_name_has_none_of_our_objects_as_twi
     assert not world.below.asked
 
 
-async def test_the_patrol_leaves_what_it_cannot_read_to_a_worker():
+async def test_the_resync_leaves_what_it_cannot_read_to_a_worker():
     world = SessionWorld()
     world.ready()
     world.tenant_has("Pod", "p", spec=None, status={})

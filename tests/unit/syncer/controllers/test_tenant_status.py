@@ -1,4 +1,4 @@
-"""What is done about a tenant's store that may be another one."""
+"""Reactions to a tenant's etcd that may be a different one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which events of a pod wake its key: all but the ones that only repeat what we wrote."""
+"""Events of a pod that queue its key: all but the echoes of the syncer's writes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_a_pod_is_let_go_without_a_look_only_after_the_last_word_of_its_ku
 
 
 async def test_a_running_pod_is_compared_again_when_either_side_reports_something_else(world):
-    """And not when a status is all that is another."""
+    """A changed status alone does not."""
     key, compared = world.key("Pod", "web", "p"), world.session.pod_memory._in_sync
     metadata = {"name": "p", "namespace": "web", "uid": "p-uid", "labels": {"a": "1"}}
     made = pod_build.build_metadata({"metadata": metadata, "spec": ON_NODE}, TENANT, "below")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from syncer.handlers import resync as patrols
+from syncer.handlers import resync as resyncs
 from syncer.handlers.resync import Resync
 from tests.support.syncer.woken_keys import wired
 
@@ -17,7 +17,7 @@ async def test_what_is_known_on_both_sides_is_looked_at_once(monkeypatch):
     world.tenant_has("Pod", "above", spec={"containers": []})
     world.super_has("Pod", "below", spec={"containers": []})
     looked: Counter[object] = Counter()
-    monkeypatch.setattr(patrols, "has_work", lambda key, _: looked.update([key]))
+    monkeypatch.setattr(resyncs, "has_work", lambda key, _: looked.update([key]))
     await Resync({}).resync_session(world.session)
     pods = {key.name for key in looked if key.kind == "Pod"}
     assert pods == {"a", "b", "above", "below"}

@@ -1,4 +1,4 @@
-"""Of many pods, the first and the last wake what they have in common: a node, or what they need."""
+"""The first and the last of many pods queue their shared objects: a node, or a dependency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which other super clusters are followed, with which credential, and whether they are the same."""
+"""Connected targets, their credentials, and the check of their identity."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ async def test_one_that_is_declared_wrong_is_not_followed(
 async def test_what_we_report_ourselves_is_no_reason_to_look_again(
     manager_world: TargetManagerWorld,
 ):
-    """Or each failure would be followed by the next at once, said in other words."""
+    """Otherwise each failure would be followed by the next one at once, in other words."""
     RecordedTarget.fails = errors.Unavailable("no route")
     await manager_world.secret()
     await manager_world.declare()

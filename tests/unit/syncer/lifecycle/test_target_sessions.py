@@ -179,7 +179,7 @@ async def test_one_that_is_no_longer_declared_is_named_while_pods_are_assigned_t
 
 
 async def test_what_is_there_already_counts_for_the_guard(target_world: TargetWorldOfTenant):
-    """Or a restored store would pass for the one that it was carried down from."""
+    """Otherwise a restored etcd would pass for the one from which the twins were synced."""
     target = target_world.ready()
     guard = target_world.world.link.store_guard
     for number, stamp in enumerate(("0", "1", "99999")):

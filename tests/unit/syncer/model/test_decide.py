@@ -48,7 +48,7 @@ class Model(Sides):
     """Both sides, and an environment that finishes deletions."""
 
     def apply(self, action: SyncAction) -> Model:
-        """What the effect of a verdict makes of the world."""
+        """The state of the world after the effect of a verdict."""
         match action:
             case CreateTwin():
                 assert self.super_x is None

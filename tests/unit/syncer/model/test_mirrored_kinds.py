@@ -1,4 +1,4 @@
-"""What is shown of classes and drivers, and by whose choice."""
+"""Shown fields of classes and drivers, and the policy that chooses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys pass, what is stamped, and that no super name goes up."""
+"""Keys that are synced, marks of twins, and no super name in the tenant."""
 
 from __future__ import annotations
 

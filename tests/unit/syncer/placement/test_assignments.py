@@ -1,4 +1,4 @@
-"""Where a tenant's pods are seated: facts before records, and who hears of it."""
+"""Assigned clusters of a tenant's pods: facts before records, and the keys that are queued."""
 
 from __future__ import annotations
 

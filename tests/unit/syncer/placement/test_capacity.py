@@ -1,4 +1,4 @@
-"""What the nodes of a super cluster have left, as far as our own pods tell."""
+"""Free capacity of the nodes of a super cluster, counted from the product's own pods."""
 
 from __future__ import annotations
 

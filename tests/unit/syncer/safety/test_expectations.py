@@ -1,4 +1,4 @@
-"""What is remembered between two keys: echoes, silences, flapping, needs and nodes."""
+"""Expectations between two keys: echoes, silences, flapping, needs and nodes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_echo_that_never_comes_is_given_up():
 
 
 def of(awaited: Expectations, *revisions: int) -> list[EventOrigin]:
-    """What events of these versions are taken for."""
+    """The meaning of events with these versions."""
     return [
         awaited.observe_event(ClusterSide.TENANT, KEY, entry(revision)) for revision in revisions
     ]

@@ -1,4 +1,4 @@
-"""What is said of a VirtualCluster, in as many words as its definition allows."""
+"""Conditions of a VirtualCluster, within the lengths that its definition allows."""
 
 from __future__ import annotations
 

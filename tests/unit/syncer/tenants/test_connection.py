@@ -27,7 +27,7 @@ def world() -> SessionWorld:
 
 @pytest.fixture
 def far(world: SessionWorld) -> Session:
-    """What the tenant has at c2."""
+    """Objects of the tenant in c2."""
     below = SuperCluster(RecordingClient(), name="c2")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.add_session(made)
@@ -112,7 +112,7 @@ async def test_nothing_is_taken_anywhere_while_one_session_ends_what_it_has_in_h
     assert taken(world) == []
 
 
-async def test_the_patrol_goes_round_all_sessions(
+async def test_the_resync_goes_round_all_sessions(
     world: SessionWorld, far: Session, monkeypatch: pytest.MonkeyPatch
 ):
     seen: list[Session] = []

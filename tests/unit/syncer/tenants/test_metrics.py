@@ -1,4 +1,4 @@
-"""What is told of late writes and of drift, from events and writes in every order."""
+"""Metrics of late writes and of drift, for events and writes in every order."""
 
 from __future__ import annotations
 

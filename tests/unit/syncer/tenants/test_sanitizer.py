@@ -126,7 +126,7 @@ async def test_a_refusal_names_no_other_tenant(world: SessionWorld):
     assert world.above.bodies[-1]["message"] == "port is in use by another-namespace/web"
 
 
-def test_the_patrol_sees_no_difference_in_what_was_cleaned(world: SessionWorld):
+def test_the_resync_sees_no_difference_in_what_was_cleaned(world: SessionWorld):
     message = f"{THEIRS} has it"
     key = world.key("Service", "web", "s")
     spec = {"clusterIP": "None", "type": "ClusterIP"}

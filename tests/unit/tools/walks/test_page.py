@@ -1,4 +1,4 @@
-"""How a walkthrough is read, what counts as printed, and that a test walks each one."""
+"""Parsing of a walkthrough, comparison of its output, and a test for each page."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""What policies let tenants call, as the agents are told it."""
+"""Permissions of tenants by policy, as written for the agents."""
 
 from typing import Any
 

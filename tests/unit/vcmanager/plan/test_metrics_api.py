@@ -1,4 +1,4 @@
-"""What a tenant has inside for its metrics API, and what becomes of it."""
+"""Objects of the metrics API in a tenant, and their removal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who gets another address when a node is gone."""
+"""Tenants that get another address after a node is gone."""
 
 from tests.support.vcmanager.factories import RecordingClient, fake_means
 from vcmanager.reconcilers import node_address

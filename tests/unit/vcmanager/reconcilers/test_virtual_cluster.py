@@ -128,7 +128,7 @@ async def test_a_quota_that_refuses_an_object_has_a_reason_of_its_own(monkeypatc
 
 
 async def test_a_deletion_is_one_whatever_its_status_is(monkeypatch):
-    """Or a phase that someone wrote would let it go with everything left behind."""
+    """Otherwise a forged phase would release it and leave its objects behind."""
     torn_down = []
 
     async def act(_, __, tenant):

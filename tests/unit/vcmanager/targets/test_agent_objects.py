@@ -1,4 +1,4 @@
-"""What the pods of a target's agent are made of, and what the chart says of them."""
+"""Pods of a target's agent, and their settings in the chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the credential of a target's agent comes from, and when it is created again."""
+"""The credential of a target's agent: its source and its renewal."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_it_is_renewed_at_half_of_its_life_without_a_rollout(agent_world):
     ],
 )
 async def test_without_a_token_the_agent_runs_and_reports_it(agent_world, problem, reason, words):
-    """And what to do about it is in the condition."""
+    """The condition has the remedy."""
     agent_world.there.problem = problem
     said = await agent_world.keep()
     assert said[:2] == ("False", reason)
@@ -192,7 +192,7 @@ async def test_an_answer_that_lasts_for_years_is_renewed_as_any_other(agent_worl
 
 
 async def test_a_token_of_an_account_that_was_recreated_is_replaced(agent_world):
-    """Who removes an account takes back what it may do. Joining makes another of its name."""
+    """The removal of an account ends its rights. A new join creates another of the same name."""
     await agent_world.keep()
     agent_world.look_problem = errors.Unauthorized("no such account")
     agent_world.later(timedelta(seconds=agents.CHECK_SECONDS))

@@ -1,4 +1,4 @@
-"""What nodes have to give, as a cluster that may be anyone's says it."""
+"""Capacity of nodes, as reported by an untrusted cluster."""
 
 import pytest
 

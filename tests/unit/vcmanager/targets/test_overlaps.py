@@ -1,4 +1,4 @@
-"""Who was there first, and what the others say."""
+"""The first owner of a range, and the conditions of the others."""
 
 from tenancy.super_clusters import ClusterRanges
 from vcmanager.targets.overlaps import PeerClusters

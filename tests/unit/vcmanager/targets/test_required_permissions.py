@@ -1,4 +1,4 @@
-"""Which rights a rule grants, and how missing ones are told."""
+"""Rights that a rule grants, and the report about missing ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What goes wrong where, and what a look leaves behind."""
+"""Faults of a target, and the state after a reconcile."""
 
 from __future__ import annotations
 

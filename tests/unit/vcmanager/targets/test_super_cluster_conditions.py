@@ -1,4 +1,4 @@
-"""What is said of a cluster, and what it tells people to do."""
+"""Conditions of a SuperCluster, and their remedies."""
 
 import base64
 import json

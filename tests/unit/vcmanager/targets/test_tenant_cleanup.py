@@ -1,4 +1,4 @@
-"""What a tenant has in other super clusters goes with it, and nothing else does."""
+"""Objects of a deleted tenant in targets are deleted, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes of watched objects wake a tenant's key."""
+"""Changes of watched objects that queue a tenant's key."""
 
 import copy
 

@@ -105,7 +105,7 @@ def test_a_self_signed_certificate_has_no_identity():
 
 @pytest.mark.parametrize("garbage", [b"", b"\x30", b"\x30\x03\x02\x01\x01", bytes(100)])
 def test_garbage_has_no_identity(garbage):
-    """What cannot be read is refused, not raised."""
+    """An unreadable certificate is refused, without an exception."""
     with pytest.raises(InvalidIdentityError, match="cannot be read"):
         read_identity(garbage, [AUTHORITY.certificate], datetime.now(UTC))
 

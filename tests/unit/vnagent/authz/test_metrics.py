@@ -1,4 +1,4 @@
-"""What a session leaves behind: a line without secrets, numbers without end of names."""
+"""Traces of a session: an audit line without secrets, and metrics with few names."""
 
 import random
 import uuid

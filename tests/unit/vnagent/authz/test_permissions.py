@@ -116,7 +116,7 @@ async def test_a_policy_that_is_missing_has_nothing():
 
 
 async def test_the_built_in_policy_is_one_like_the_others():
-    """Of tenants that name none, where there is no object for it."""
+    """Permissions of tenants that name no policy, without an object of the default policy."""
     found = PermissionEnforcer()
     found.update(bound("", **{"": [KubeletCall.EXEC]}))
     async with found.hold_permission(VC_UID, RouteVerb.EXEC):

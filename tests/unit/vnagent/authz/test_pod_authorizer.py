@@ -1,4 +1,4 @@
-"""Whose pod it is: by the record alone, and never by a stale list alone."""
+"""The owner of a pod: by the recorded UIDs, and never by a stale list alone."""
 
 import asyncio
 import json

@@ -40,7 +40,7 @@ def test_items_are_those_of_the_list(pods, is_framed, indent):
 
 @given(PODS, st.integers(1, 9))
 def test_items_are_the_same_out_of_any_window(pods, size):
-    """What is cut by a window's end is read again out of a larger one."""
+    """An item that is cut by the end of a window is read again from a larger one."""
     document = json.dumps({"kind": "PodList", "items": pods}, ensure_ascii=False)
     if _is_clean(pods):
         with pytest.MonkeyPatch.context() as patch:
@@ -73,7 +73,7 @@ def test_a_list_of_nothing():
 
 
 def test_a_later_list_may_report_more_around_its_items():
-    """What this file does not know must not shut everyone out."""
+    """An unknown value of this file must not lock all users out."""
     written = b'{"kind":5,"metadata":{"items":[7],"shard":{"a":"}]"}},"items":[1,[2]],"more":[{}]}'
     assert list(iterate_items(written)) == [1, [2]]
 

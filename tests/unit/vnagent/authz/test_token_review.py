@@ -1,4 +1,4 @@
-"""Who may read the metrics: whom the super API server knows and lets, asked once in a while."""
+"""Readers of the metrics: users that the super API server accepts. Its answer is cached."""
 
 import asyncio
 import secrets
@@ -78,7 +78,7 @@ async def test_what_is_no_token_is_not_reviewed(tmp_path, token):
     ],
 )
 async def test_an_api_server_that_does_not_report_admits_no_client(tmp_path, odd, capsys):
-    """And the next request asks again. No token is logged."""
+    """The next request asks again. No token is logged."""
     api = ReviewApi(odd=odd)
     async with asking(tmp_path, api) as origin:
         found = TokenReviewer(origin)

@@ -74,7 +74,7 @@ async def test_what_was_verified_once_is_gone_on_with(origin, resumed):
 
 
 async def test_so_it_is_with_streams(origin, resumed):
-    """What a stream's connection has shown serves the next ones that are made for others."""
+    """The TLS session of a stream's connection serves later connections."""
     for _ in range(2):
         opened = await UpstreamServer(origin, KUBELET_LABELS).open("GET", "/", [])
         opened.channel.abort()
@@ -135,7 +135,7 @@ async def test_who_hangs_over_a_session_is_offered_none_again(origin, resumed):
 
 
 async def test_other_authorities_verify_again(origin, resumed):
-    """SEC-11: whom they do not vouch for is dialled in vain, session or not."""
+    """SEC-11: an untrusted server is refused, also with a session to resume."""
     await origin.request("GET", "/")
     trusted = origin._authorities
     trusted.path.write_bytes(trusted.path.read_bytes() + b"\n")

@@ -1,4 +1,4 @@
-"""What an agent keeps ready for a server behind it."""
+"""Connections that an agent keeps ready for a server behind it."""
 
 import asyncio
 from types import SimpleNamespace

@@ -24,7 +24,7 @@ def come(pending: PendingHandshakes, source: str, now: float = 0.0) -> PendingHa
 
 
 def test_places_of_one_address_leave_room_for_others():
-    """And they come back, once each."""
+    """They return, once each."""
     pending = PendingHandshakes(per_source=2, total=3)
     first, second = come(pending, "a"), come(pending, "a")
     assert pending.is_full("a")
@@ -68,7 +68,7 @@ def test_silent_tenants_keep_no_client_out():
 
 
 def test_of_equal_crowds_the_one_that_is_longest_there():
-    """Or who comes again and again hides those who are silent."""
+    """Otherwise a repeated caller hides the silent ones."""
     pending = PendingHandshakes(per_source=5, total=2)
     come(pending, "busy", 1.0)
     oldest = come(pending, "silent", 0.0)

@@ -4,7 +4,7 @@ from vnagent.limits.token_bucket import TenantBuckets, TokenBucket
 
 
 def test_a_burst_then_one_by_one():
-    """The one that hammers gets one turn per interval, and no more for having hammered."""
+    """A caller that hammers gets one turn per interval, and its refused calls change nothing."""
     bucket = TokenBucket(3, 5.0)
     taken = []
     for tenth in range(301):
@@ -26,7 +26,7 @@ def test_a_pause_reports_how_long():
 
 
 def test_looking_is_not_taking():
-    """Or callers that leave would starve those that stay."""
+    """Otherwise callers that leave would starve those that stay."""
     bucket = TokenBucket(1, 5.0)
     bucket.take(0)
     for _ in range(100):
@@ -35,7 +35,7 @@ def test_looking_is_not_taking():
 
 
 def test_turns_that_no_one_took_come_back():
-    """But never more than the burst."""
+    """The number is never above the burst."""
     bucket = TokenBucket(2, 1.0)
     for now in (0, 0, 100, 100):
         assert bucket.get_wait(now) == 0
@@ -44,7 +44,7 @@ def test_turns_that_no_one_took_come_back():
 
 
 def test_tenants_have_turns_of_their_own_and_are_forgotten():
-    """One that hammers takes nothing from another. What is remembered does not grow."""
+    """A caller that hammers takes nothing from another. The memory does not grow."""
     buckets = TenantBuckets(2, 1.0)
     assert [buckets.take("a", 0) for _ in range(4)] == [True, True, False, False]
     assert buckets.take("b", 0)

@@ -30,7 +30,7 @@ def test_time_of_pods_that_went_stays():
 
 
 def test_a_pod_without_figures_has_not_gone():
-    """Else it would be counted twice when it is back."""
+    """Otherwise it would be counted twice after its return."""
     totals = CpuCounters()
     totals.update_total("t", {"a"}, figures(a=100))
     assert totals.update_total("t", {"a"}, {}) == 100 * SECOND
@@ -75,7 +75,7 @@ def test_a_rounding_is_no_restart():
 
 
 def test_tenants_are_apart(monkeypatch):
-    """And those who asked last are remembered."""
+    """The latest callers are remembered."""
     monkeypatch.setattr(module, "MAX_TENANTS", 2)
     totals = CpuCounters()
     assert totals.update_total("one", {"a"}, figures(a=5, foreign=7)) == 5 * SECOND
@@ -88,7 +88,7 @@ def test_tenants_are_apart(monkeypatch):
 
 
 def test_pods_that_left_long_ago_are_one_number():
-    """What is remembered does not grow with the pods that there have ever been."""
+    """The memory does not grow with the number of all pods that ever existed."""
     totals = CpuCounters()
     for number in range(1000):
         last = totals.update_total(

@@ -263,7 +263,7 @@ async def test_tenants_that_ask_together_share_an_answer(tmp_path):
 
 
 async def test_a_tenant_has_its_own_limit(tmp_path, monkeypatch):
-    """Those that wait for a place count, and do not take the places of others."""
+    """Waiting calls count, and do not take the places of others."""
     gateway = running_agent.HeldKubelet(answering(content("/stats/summary")))
     kubelet = node()
     kubelet.answer = gateway

@@ -83,7 +83,7 @@ def test_own_pods_pass_and_the_node_is_their_sum():
 
 
 def test_the_total_is_asked_for_by_super_uid():
-    """And what it says is the node's figure."""
+    """Its value is that of the node."""
     seen = []
     got = reduced(ANSWER, owned(), total=lambda used: seen.append(used) or 9_000_000_000)
     assert seen == [{uid(1): PodUsage(1_500_000_000, 1700000000.123)}]

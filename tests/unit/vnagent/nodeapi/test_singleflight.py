@@ -1,4 +1,4 @@
-"""What is asked of the kubelet, how often, and how long its answers are kept."""
+"""Requests to the kubelet, their rate, and the lifetime of the answers."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ class ManualKubelet:
 
 @pytest.fixture
 def kubelet() -> ManualKubelet:
-    """One that is silent at first."""
+    """A kubelet that is silent at first."""
     return ManualKubelet()
 
 
@@ -117,7 +117,7 @@ async def test_who_waits_for_a_place_gets_it(shared, kubelet):
 
 
 async def test_a_failure_is_shared_and_then_forgotten(shared, kubelet):
-    """And leaves no place taken."""
+    """No place stays taken."""
     kubelet.error = RequestRefusedError(502, RefusalReason.KUBELET_DOWN, "down")
     kubelet.may_answer.set()
     found = await asyncio.gather(*(read(shared) for _ in range(3)), return_exceptions=True)

@@ -180,7 +180,7 @@ async def test_without_a_credential_calls_are_refused_with_a_sentence(tmp_path, 
 
 @pytest.mark.parametrize("refused", [b"401 Unauthorized", b"403 Forbidden"])
 async def test_a_credential_that_does_not_do_is_reported(tmp_path, refused):
-    """And the words of the other cluster stay there."""
+    """Messages of the target are not passed on."""
     api = target(lists_status=refused)
     async with served(tmp_path, api) as found:
         answer = await found.send(LOGS)
@@ -211,7 +211,7 @@ async def test_a_switch_of_the_policy_holds_before_anything_is_asked(tmp_path):
 
 
 async def test_calls_of_one_tenant_have_a_pace(tmp_path, monkeypatch):
-    """A tenant that asks for pods that are not there costs the other cluster no more."""
+    """Requests for missing pods do not reach the target faster than one per interval."""
     monkeypatch.setattr(apiserver, "CALL_BURST", 3)
     monkeypatch.setattr(apiserver, "CALL_INTERVAL_SECONDS", 1000.0)
     api = target(there(None))
@@ -222,7 +222,7 @@ async def test_calls_of_one_tenant_have_a_pace(tmp_path, monkeypatch):
 
 
 async def test_an_answer_that_is_no_list_refuses(tmp_path):
-    """And no more of it is read than a few pods have."""
+    """At most as many bytes are read as a few pods have."""
     api = target(there(None))
     api.pods = {"not": "a list"}  # type: ignore[assignment]
     async with served(tmp_path, api) as found:
@@ -269,7 +269,7 @@ def test_nothing_odd_gets_into_a_selector(uid, namespace, pod):
 
 
 async def test_few_answers_are_held_at_a_time(tmp_path, monkeypatch):
-    """Of all tenants together. The others wait for their turn and are answered."""
+    """The limit is for all tenants together. Further calls wait and are answered."""
     monkeypatch.setattr(targets, "MAX_CONCURRENT_QUERIES", 2)
     held: list[int] = []
     most: list[int] = []

@@ -419,7 +419,7 @@ def test_answers_without_end_are_dropped(chunks):
 
 
 def test_an_answer_of_ours_is_plain_text():
-    """What kubectl shows after `unable to upgrade connection`."""
+    """The text that kubectl shows after `unable to upgrade connection`."""
     written = http_heads.write_response(404, b"gone\n", ((b"Retry-After", b"1"),))
     assert written == (
         b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"

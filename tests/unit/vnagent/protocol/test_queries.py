@@ -13,7 +13,7 @@ WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 
 
 def test_every_log_option_is_read():
-    """What an apiserver writes for each option of `kubectl logs` comes out again."""
+    """Each option of `kubectl logs` is parsed and written without change."""
     written = {
         "follow": "true",
         "limitBytes": "100",
@@ -96,7 +96,7 @@ def test_a_log_begins_at_one_time(raw):
 
 
 def test_unknown_keys_are_dropped():
-    """What the kubelet might read one day is not passed before it was looked at."""
+    """An unknown option is not passed to the kubelet."""
     raw = b"tail=all&limitBytes=5&container=other&insecureSkipTLSVerifyBackend=true&cmd=id"
     assert queries.parse_log_options(raw) == (("limitBytes", "5"),)
     assert queries.parse_exec_options(b"command=id&stdin=true") == (("command", "id"),)

@@ -152,7 +152,7 @@ def test_other_methods_are_refused(method):
     + [(SUPER, ""), (SUPER, "x/y"), (SUPER, SUPER_UID.upper())],
 )
 def test_odd_tokens_of_the_kubelet_are_not_joined(namespace, uid):
-    """What the kubelet's own list says is checked as well before it becomes a path."""
+    """Names in the kubelet's own list are also checked before they become a path."""
     route = routes.parse_route(b"GET", b"/containerLogs/ns/pod/c")
     with pytest.raises(ValueError, match="is not allowed as"):
         routes.render_kubelet_target(route, super_namespace=namespace, super_uid=uid)

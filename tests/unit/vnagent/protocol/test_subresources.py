@@ -84,7 +84,7 @@ def test_no_route_is_forgotten():
 
 
 def test_every_option_that_the_parser_lets_through_is_in_the_table():
-    """Or a request would end in a KeyError instead of an answer."""
+    """Otherwise a request would end in a KeyError instead of an answer."""
     logs = b"follow=1&previous=1&timestamps=1&tailLines=1&limitBytes=1&stream=Stdout"
     streams = b"input=1&output=1&error=1&tty=1&command=x"
     for method, path, query in (

@@ -232,7 +232,7 @@ async def test_another_tenant_gets_nothing(tmp_path):
 
 
 async def test_health_needs_no_kubelet(tmp_path):
-    """And tells nothing."""
+    """The answer has no detail."""
     async with running_agent.staged(tmp_path, FakeKubelet()) as set_up:
         got = await set_up.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
         assert got.endswith(b"\r\n\r\nok\n")

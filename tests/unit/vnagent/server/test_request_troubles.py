@@ -210,7 +210,7 @@ async def test_the_wait_for_the_first_byte_is_limited(tmp_path, monkeypatch, cal
 
 
 async def test_a_refusal_is_answered_in_a_place(tmp_path):
-    """SEC-15: who does not hear it holds a connection, and there are so many and no more."""
+    """SEC-15: a caller that does not read it holds a connection. Their number is limited."""
     nonsense = b"GET /nonsense HTTP/1.1\r\nHost: a\r\n\r\n"
     async with running_agent.staged(
         tmp_path, FakeKubelet(), streams=StreamLimiter(per_tenant=2)

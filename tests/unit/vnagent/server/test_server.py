@@ -1,4 +1,4 @@
-"""Who may connect at all, and what becomes of connections at swaps and at the end."""
+"""Callers that may connect, and connections at a reload and at the end."""
 
 import asyncio
 import contextlib
@@ -134,14 +134,14 @@ def resume(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -> tuple
 
 
 async def test_no_session_is_resumed(set_up):
-    """Whose authority is trusted no more has to say so again, and is refused."""
+    """A caller of a removed authority must present its certificate again, and is refused."""
     is_resumed, answer = await asyncio.to_thread(resume, set_up, set_up.context())
     assert not is_resumed
     assert answer.startswith(b"HTTP/1.1 403 ")
 
 
 async def test_a_slow_handshake_is_not_waited_for(set_up, monkeypatch):
-    """REL-85: strangers have little time."""
+    """REL-85: a caller without a verified certificate has little time."""
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 0.1)
 
     def dawdle() -> bytes:
@@ -262,7 +262,7 @@ async def test_refusals_are_counted_by_tenant_where_our_authority_names_one(set_
     "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100, b"\x16\x03\x01\xff\xff" + b"x" * 5000]
 )
 async def test_garbage_harms_no_client(set_up, garbage):
-    """What is no TLS ends, and the next caller is served."""
+    """A connection without TLS ends, and the next caller is served."""
 
     def talk() -> None:
         with socket.create_connection(("127.0.0.1", set_up.port), timeout=10) as plain:

@@ -71,7 +71,7 @@ def test_a_request_reports_who_we_are_and_nothing_more():
 
 
 def test_the_manifest_names_the_signer():
-    """And what the certificate is for, and for how long at most."""
+    """The request names the usages and the longest lifetime."""
     wanted = serving_certificate.build_csr(POD, b"request")
     assert wanted["metadata"]["name"].startswith("vn-agent-x7k2p-")
     assert wanted["spec"] == {
@@ -106,7 +106,7 @@ def test_an_answer_is_awaited_taken_or_refused():
 
 
 def test_renewal_is_at_two_thirds():
-    """Of the life that the signer gave, not of the one that was asked for."""
+    """The renewal follows the lifetime that the signer chose, not the requested one."""
     key, request = serving_certificate.build_signing_request(POD)
     certificate = sign(request, life=timedelta(days=30))
     began = x509.load_pem_x509_certificate(certificate).not_valid_before_utc

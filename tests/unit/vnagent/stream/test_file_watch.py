@@ -38,7 +38,7 @@ async def test_a_file_that_is_gone_keeps_its_last_content(tmp_path):
 
 
 async def test_watching_reports_each_change(tmp_path):
-    """And of nothing else."""
+    """No other change is reported."""
     files = [WatchedFile(tmp_path / name) for name in ("a", "b")]
     for file in files:
         file.path.write_text("1")

@@ -1,4 +1,4 @@
-"""When bytes are let gather: in floods alone."""
+"""Coalescing of bytes: in floods only."""
 
 from itertools import pairwise
 
@@ -42,7 +42,7 @@ def test_a_pause_ends_a_flood():
 
 
 def test_a_rest_is_no_pause():
-    """What comes right after it goes on with the flood, however long the rest was."""
+    """Bytes right after a pause continue the flood, for a pause of any length."""
     tempo = ReadCoalescer()
     for number in range(MIN_FLOOD_READS + 1):
         tempo.record_read(number * FAST, FEW, is_all=True)
@@ -66,14 +66,14 @@ def rests_of(tempo: ReadCoalescer, sizes: list[int]) -> list[float]:
 
 
 def test_a_rest_grows_until_it_brings_enough():
-    """And no further than what no one sees."""
+    """The delay stays below the noticeable one."""
     rests = rests_of(ReadCoalescer(), [FEW] * 5)
     assert rests == [MIN_REST_SECONDS * factor for factor in (1, 2, 4, 8, 8, 8)]
     assert rests[-1] == MAX_REST_SECONDS
 
 
 def test_a_rest_shrinks_when_it_brings_enough():
-    """Or a quick writer would stand still before a full socket."""
+    """Otherwise a quick writer would stop at a full socket."""
     sizes = [FEW, FEW, FULL_READ_BYTES, FULL_READ_BYTES, FULL_READ_BYTES]
     assert rests_of(ReadCoalescer(), sizes) == [
         MIN_REST_SECONDS * factor for factor in (1, 2, 4, 2, 1, 1)
@@ -81,7 +81,7 @@ def test_a_rest_shrinks_when_it_brings_enough():
 
 
 def test_a_pause_ends_long_rests():
-    """What begins again after it is a flood of its own."""
+    """Bytes after a pause begin a new flood."""
     tempo = ReadCoalescer()
     assert rests_of(tempo, [FEW] * 3)[-1] == MAX_REST_SECONDS
     tempo.record_rest_end(90.0)

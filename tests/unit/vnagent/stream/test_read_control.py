@@ -8,7 +8,7 @@ from vnagent.stream.read_control import ReadControl
 
 
 class ReadSwitch:
-    """What an intake turns. A real one cannot be asked whether it reads."""
+    """A transport that records whether it reads. A real one cannot be asked."""
 
     is_open = True
     is_gone = False
@@ -55,7 +55,7 @@ async def test_the_end_of_a_rest_reads_nothing_that_is_not_wanted(monkeypatch):
 
 
 async def test_what_is_wanted_again_waits_for_the_end_of_the_rest(monkeypatch):
-    """Or a reader that pauses and goes on would undo it."""
+    """Otherwise a reader that pauses and resumes would undo it."""
     intake, tap = flooded(monkeypatch)
     intake.set_wanted(False)
     intake.set_wanted(True)

@@ -1,4 +1,4 @@
-"""How streams end, in each order in which the two sides can."""
+"""Ends of streams, in each order of the two sides."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ class ScriptedChannel:
 
     @property
     def unacknowledged_bytes(self) -> int:
-        """What the other machine has not taken."""
+        """Bytes that the other machine has not accepted."""
         return self.unsent_bytes + self.in_kernel
 
     def lose(self) -> None:

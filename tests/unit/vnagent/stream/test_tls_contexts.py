@@ -1,4 +1,4 @@
-"""Whom a connection to a server trusts."""
+"""Authorities that a connection to a server trusts."""
 
 from __future__ import annotations
 

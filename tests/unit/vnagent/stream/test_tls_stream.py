@@ -265,7 +265,7 @@ class EndingTransport(asyncio.Transport):
         return 0
 
     def pause_reading(self) -> None:
-        """Read no more for now."""
+        """Ignore the call."""
 
 
 def opened_on(tls: PaddedTls) -> TlsStream:

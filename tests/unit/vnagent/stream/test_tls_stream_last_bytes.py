@@ -1,4 +1,4 @@
-"""What comes last on a channel: the end of an answer, and what was said before a break."""
+"""The last bytes of a stream: the end of an answer, and bytes before a break."""
 
 import asyncio
 import contextlib
@@ -72,7 +72,7 @@ async def test_what_came_before_a_write_failed_is_accepted(authority, is_wanted)
 
 
 async def test_nothing_is_accepted_behind_a_loss(authority, monkeypatch):
-    """What is read after a write failed may be what a channel is lost for."""
+    """An error of a read after a failed write may be the cause of the loss."""
     monkeypatch.setattr(flood_guard, "MAX_CIPHERTEXT_PER_BYTE", 0)
     monkeypatch.setattr(flood_guard, "MAX_BARREN_BYTES", 10_000)
     is_asked, is_sent = threading.Event(), threading.Event()

@@ -272,7 +272,7 @@ async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
 
 
 async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
-    """Pods that are not there make no more lists than a node that is used."""
+    """Requests for missing pods make as few lists as requests for pods that exist."""
     monkeypatch.setattr(pod_authorizer, "MIN_LIST_INTERVAL_SECONDS", 0.0)
     monkeypatch.setattr(apiserver, "LIST_INTERVAL_SECONDS", 0.4)
     began = asyncio.get_running_loop().time()
@@ -288,7 +288,7 @@ async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
 
 
 async def test_a_tenant_has_its_own_share_of_calls(tmp_path, monkeypatch, recorded):
-    """One that loops over exec is told to slow down. No one else notices."""
+    """A caller that loops over exec is slowed down. Others are not affected."""
     monkeypatch.setattr(apiserver, "CALL_BURST", 3)
     monkeypatch.setattr(apiserver, "CALL_INTERVAL_SECONDS", 3600.0)
     other = "22222222-0000-4000-8000-000000000000"

@@ -1,4 +1,4 @@
-"""Which way: a certificate that does not verify turns it, a kubelet that is down does not."""
+"""The path of calls: an unverified certificate changes it, a kubelet that is down does not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the key of a node does: whom it is shown to, what of it, and how often it is written."""
+"""The reconcile of a node: the tenants that see it, the fields they see, and the writes."""
 
 from __future__ import annotations
 

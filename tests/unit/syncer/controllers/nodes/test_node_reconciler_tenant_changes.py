@@ -1,4 +1,4 @@
-"""What a tenant adds to its nodes stays, and says where its pods may go."""
+"""Labels, taints and cordons of a tenant stay on its nodes and apply to its pods."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def test_the_agent_of_another_target_is_none_of_its_business(split: SplitW
 
 
 async def test_the_node_that_it_runs_on_has_no_agent_by_it(split: SplitWorld):
-    """Or logs of the pods at home would be asked for there."""
+    """Otherwise logs of the pods at home would be requested there."""
     agent(split, "10.2.0.9")
     assert split.link.home_cluster.agents.get_for_node("n") is None
     assert split.session.build_key(NODE, "", "n") not in split.taken()
@@ -115,7 +115,7 @@ CHANGES: dict[str, tuple[dict[str, Any] | None, bool]] = {
 def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
     split: SplitWorld, monkeypatch: pytest.MonkeyPatch, what: str
 ):
-    """Or a node that joins would be shown with the next look at everything, minutes later."""
+    """Otherwise a node that joins would be shown with the next resync only, minutes later."""
     monkeypatch.setattr(dependents, "NODE_BATCH_SECONDS", 0.0)
     below = split.far.super_cluster
     TargetEvents(split.far.target, {TENANT.uid: split.far}).subscribe()

@@ -1,4 +1,4 @@
-"""What is not carried to other super clusters is refused there, the one that seated the pod."""
+"""Requests that are not synced to targets are refused by the target of the pod."""
 
 from __future__ import annotations
 

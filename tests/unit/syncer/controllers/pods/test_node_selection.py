@@ -108,7 +108,7 @@ async def test_a_twin_that_comes_back_as_it_was_is_left_in_the_end():
     assert SYNC_PARKED in world.told()
 
 
-async def test_the_patrol_finds_a_twin_that_would_be_made_otherwise():
+async def test_the_resync_finds_a_twin_that_would_be_made_otherwise():
     world = engaged(SessionWorld())
     node_with(world)
     pending(world)
@@ -176,7 +176,7 @@ async def test_while_deletes_are_held_no_twin_is_replaced_or_ended():
 
 
 async def test_a_tenant_that_refuses_the_end_of_its_pod_has_it_made_a_few_times_only():
-    """Or it would be made and deleted for ever."""
+    """Otherwise it would be created and deleted again and again."""
     world = engaged(SessionWorld())
     node_with(world)
     pending(world, nodeName="n")

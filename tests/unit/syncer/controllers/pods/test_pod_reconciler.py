@@ -1,4 +1,4 @@
-"""What the key of a pod does when what it names, or either side of it, is not as it should be."""
+"""The reconcile of a pod with missing dependencies or an unexpected state on either side."""
 
 from __future__ import annotations
 

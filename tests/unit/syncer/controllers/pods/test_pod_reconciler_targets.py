@@ -1,4 +1,4 @@
-"""What the key of a pod does in each super cluster: one assigned cluster at a time."""
+"""The reconcile of a pod in each super cluster: one assigned cluster at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_nothing_is_made_without_a_record_or_a_grant(split: SplitWorld):
 
 
 async def test_a_stale_twin_goes_by_its_uid(split: SplitWorld):
-    """What a target has after it was away, of a pod that is seated elsewhere by now."""
+    """A target that returns still has a pod that is assigned to another cluster by now."""
     entry = split.pod(record="home/0")
     split.link.assignments.assign(entry, HOME)
     split.twin(split.far)

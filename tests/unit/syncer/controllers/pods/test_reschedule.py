@@ -25,7 +25,7 @@ LONG_AGO = "2026-01-01T00:00:00Z"
 
 
 class CountedProof:
-    """One that holds, and notes that it was asked for."""
+    """A proof that always holds, and counts its calls."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -70,7 +70,7 @@ async def test_one_that_is_being_deleted_stays_and_is_reported_with_the_reason(s
     assert ("delete", "Pod", "p") not in split.above.writes()
 
 
-async def test_nothing_else_is_worked_on_nor_patrolled(split: SplitWorld, monkeypatch: Any):
+async def test_nothing_else_is_worked_on_nor_resyncled(split: SplitWorld, monkeypatch: Any):
     split.tenant_has("ConfigMap", "c")
     await engine(split).reconcile(split.far.build_key("ConfigMap", "web", "c"))
     assert split.there.asked == []

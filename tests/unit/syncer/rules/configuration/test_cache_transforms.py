@@ -1,4 +1,4 @@
-"""What is kept of large objects: enough to tell two apart, and no value."""
+"""Outlines of large objects: a digest that differs for different objects, and no value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a container sees at its start, with the kubelet's own rules, on a plain cluster and here."""
+"""Variables of a starting container by the kubelet's own rules, on a plain cluster and here."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_without_known_pod_ranges_private_addresses_are_of_pods(address, passes)
 
 
 def test_own_pods_pass_in_the_listed_ranges():
-    """Else `superRanges` with the range of pods would refuse the tenant's own."""
+    """Otherwise `superRanges` with the range of pods would refuse the tenant's own."""
     view = owning(policy=policy(network={"superRanges": ["10.244.0.0/16"]}))
     assert endpoint_slices.build_endpoint_slice(slice_of(OWN), view)
     with pytest.raises(ForbiddenObjectError):

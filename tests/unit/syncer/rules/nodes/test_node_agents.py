@@ -1,4 +1,4 @@
-"""What is known of node agents: where they are, and which way they go."""
+"""Addresses of node agents, and the path that they use."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_the_agent_of_a_target_is_no_nodes(known):
 
 
 def test_of_several_the_newest_that_is_ready_is_called(known):
-    """One that is rolled out is left as soon as the next one serves."""
+    """An agent that is replaced is left as soon as the next one serves."""
     known.pods.put(serving("a", "10.2.0.1", made="01"), live=True)
     known.pods.put(serving("b", "10.2.0.2", made="02"), live=True)
     known.pods.put(serving("c", "10.2.0.3", made="03", ready=False), live=True)

@@ -120,7 +120,7 @@ def test_a_node_without_its_agent_is_as_ready_as_before():
     ],
 )
 def test_a_condition_names_the_way_to_a_nodes_pods_and_why(agent, status, reason):
-    """What does not work on a node, its tenant reads there."""
+    """Calls that do not work on a node are named in its conditions."""
     found = directness(status_of(super_node(), agent))
     assert (found["status"], found["reason"]) == (status, reason)
     assert found["lastTransitionTime"] == "2026-01-02T03:04:05Z"
@@ -128,7 +128,7 @@ def test_a_condition_names_the_way_to_a_nodes_pods_and_why(agent, status, reason
 
 
 def test_the_time_of_the_condition_is_when_it_became_so():
-    """Or every node would be written for each Event that says the same again."""
+    """Otherwise every node would be written for each repeated Event."""
     before = {"status": status_of(super_node(), NodeAgent("10.2.0.5"))}
     later = NOW + timedelta(hours=1)
     same = virtual_nodes.build_status(

@@ -1,4 +1,4 @@
-"""Which super cluster a pod goes to: what excludes, what cannot be foreseen, and what is better."""
+"""The super cluster of a pod: exclusions, unknown capacity, and scores."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_the_node_reports_whose_it_is_and_has_the_taints_that_were_declared():
 
 
 def test_a_label_of_ours_that_is_over_is_taken_off_and_counts_no_more():
-    """Or a pod that asks for the zone of before would run in another one."""
+    """Otherwise a pod that asks for the former zone would run in another one."""
     shown = target_node.build_node("c2", "r1", LABELS, [])
     fewer = target_node.build_labels("c2", {"tier": "gold"}, {})
     assert target_node.is_node_current(shown, target_node.build_node("c2", "r1", LABELS, []))
@@ -198,7 +198,7 @@ def test_what_a_target_reports_of_its_nodes_may_be_anything():
 
 
 def test_its_address_is_that_of_its_agent_and_of_nothing_else():
-    """What a tenant has written beside it is its own, and nothing is written for it."""
+    """Fields that a tenant adds stay its own, and cause no write."""
     bare = status_of()
     assert "addresses" not in bare
     status = status_of(agent="10.2.0.9")

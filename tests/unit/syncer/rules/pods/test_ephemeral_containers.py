@@ -1,4 +1,4 @@
-"""What changes on a pod that runs: ephemeral containers, resources, and what they may not reach."""
+"""Changes of a running pod: ephemeral containers, resources, and their limits."""
 
 from __future__ import annotations
 

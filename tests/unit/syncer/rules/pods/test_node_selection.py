@@ -1,4 +1,4 @@
-"""Which nodes a pod may go to, by what its tenant added to them: as one cluster would have it."""
+"""Nodes of a pod by labels, taints and cordons of its tenant, as on a plain cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tenant reads of a pod that is refused or changed: where it is, and what would do."""
+"""Messages about a refused or changed pod: the field and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a super pod reads: tokens, certificates, fields, and variables, each the tenant's."""
+"""Sources of a super pod: tokens, certificates, fields and variables of the tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a pod is not offered, by its rule, and its neighbours that are."""
+"""Refused fields of a pod by rule, and similar fields that are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a status goes up, and which conditions go down."""
+"""Parts of a status that are synced back, and conditions that are synced to the super cluster."""
 
 from __future__ import annotations
 

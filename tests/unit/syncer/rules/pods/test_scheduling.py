@@ -1,4 +1,4 @@
-"""Where a super pod may run: nodes that are shown, terms that see the tenant alone, spreading."""
+"""Scheduling of a super pod: shown nodes, terms about the tenant alone, spreading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each field of a TenantPolicy lifts from the verdicts on a pod, and what stays refused."""
+"""Refusals that each field of a TenantPolicy lifts, and refusals that stay."""
 
 from __future__ import annotations
 

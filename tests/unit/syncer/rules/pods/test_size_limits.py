@@ -1,4 +1,4 @@
-"""What is too much of a pod is refused before it is rendered."""
+"""A pod that is too large is refused before its text is rendered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tenant is told of its claims: volume, status and Events, without super names."""
+"""Information about claims in the tenant: volume, status and Events, without super names."""
 
 from __future__ import annotations
 

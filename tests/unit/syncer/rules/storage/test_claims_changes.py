@@ -1,4 +1,4 @@
-"""What may change of a claim that is below: requests within bounds, and its volume once."""
+"""Changes of a synced claim: requests within bounds, and its volume once."""
 
 from __future__ import annotations
 

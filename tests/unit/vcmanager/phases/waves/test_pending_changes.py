@@ -1,4 +1,4 @@
-"""What counts as a change of a running control plane."""
+"""Changes of a running control plane that wait for a slot."""
 
 import copy
 
