@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.commandline.declarations import Argument, Option
 from kubectl_vc.output import durations
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import OutputFormat, ReportFormat
 
 MANAGER_NAMESPACE = "vc-manager"
 
@@ -213,6 +213,10 @@ RevokeFlag = Annotated[
 DEFAULT_TTL_SECONDS = 8 * 3600.0
 OutputFlag = Annotated[
     OutputFormat,
+    Option("--output", "-o", help="Output format"),
+]
+ReportOutputFlag = Annotated[
+    ReportFormat,
     Option("--output", "-o", help="Output format"),
 ]
 AllNamespaces = Annotated[

@@ -20,7 +20,7 @@ from kubectl_vc.connect import (
 from kubectl_vc.connect.contexts import ConnectionRecord
 from kubectl_vc.connect.route import TenantRoute
 from kubectl_vc.output import cli_errors, files
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, NotFoundError
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs.kubeconfig import fetch_kubeconfig
 from kubeio import Object
@@ -101,11 +101,12 @@ async def run_disconnect(access: ConfigFlags, terminal: Terminal, *, name: str) 
         if context and not name:  # a later file does not decide about the current context
             raise CliError(_describe_unconnected(context))
     else:
-        raise CliError(
-            f"there is no connection to a VirtualCluster {name}."
-            if name
-            else _describe_unconnected("")
-        )
+        if name:
+            raise NotFoundError(
+                f"there is no connection to a VirtualCluster {name}. List the contexts with"
+                " `kubectl config get-contexts`."
+            )
+        raise CliError(_describe_unconnected(""))
     known = loading.list_contexts(access.kubeconfig)
     kubeconfig_file.change(
         path, lambda document: contexts.remove_connection(document, context, known)

@@ -12,7 +12,7 @@ from typing import Any
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output import printers
 from kubectl_vc.output.cli_errors import CliError, UsageError
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.policy import unknown_fields
 from kubectl_vc.policy.builtin_policies import BUILTIN_POLICIES
@@ -33,7 +33,7 @@ class CheckOptions:
     """Name of a built-in policy, or path of a file. Empty: baseline."""
     virtual_cluster: str
     """`[NAMESPACE/]NAME` of the VirtualCluster with the policy. Empty: none."""
-    form: OutputFormat
+    form: ReportFormat
 
 
 _TOP_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
@@ -45,15 +45,13 @@ class RefusedError(CliError):
 
 async def run_check(access: ConfigFlags, terminal: Terminal, options: CheckOptions) -> None:
     """Print the decisions. Raises RefusedError if an object would be refused."""
-    if options.form not in (OutputFormat.TABLE, OutputFormat.JSON):
-        raise UsageError("policy check prints a table or JSON. Use -o table or -o json.")
     objects = list(parse_objects(create_manifests.load_source(options.filename), options.filename))
     if options.virtual_cluster:
         policy = await _fetch_policy(access, options.virtual_cluster)
     else:
         policy = load_policy(options.policy or policies.DEFAULT_POLICY_NAME)
     found = [decision for body in objects for decision in decide_object(body, policy)]
-    if options.form is OutputFormat.JSON:
+    if options.form is ReportFormat.JSON:
         terminal.print_result(json.dumps([build_document(each) for each in found], indent=4))
     else:
         terminal.print_result(build_table(found))

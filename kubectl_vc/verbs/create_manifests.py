@@ -54,7 +54,7 @@ def load_source(source: str) -> bytes:
         ) from problem
     except OSError as problem:  # urllib's errors are OSErrors too
         reason = getattr(problem, "reason", None) or problem.strerror or problem
-        raise CliError(f"{_describe_source(source)} cannot be read: {reason}") from problem
+        raise CliError(f"{_describe_source(source)} cannot be read: {reason}.") from problem
     if len(content) > MAX_BYTES:
         raise CliError(
             f"{_describe_source(source)} is larger than {MAX_BYTES} bytes. Check that it is the"
@@ -140,7 +140,7 @@ def load_documents(content: bytes, where: str) -> list[Any]:
             " nesting."
         ) from problem
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise CliError(f"{where} is not YAML or JSON: {_describe_position(problem)}") from problem
+        raise CliError(f"{where} is not YAML or JSON: {_describe_position(problem)}.") from problem
     except _YAML_VALUE_ERRORS as problem:
         raise CliError(
             f"{where} has a value that JSON does not have: {problem}. Quote it, or write it in a"

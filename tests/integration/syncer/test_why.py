@@ -16,7 +16,7 @@ import pytest
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.diagnosis import why
 from kubectl_vc.output.cli_errors import CliError
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
 from tenancy import wellknown
@@ -79,7 +79,7 @@ class Asker:
             "virtual_cluster": "",
             "as_tenant": False,
             "manager_namespace": HOME,
-            "form": OutputFormat.JSON,
+            "form": ReportFormat.JSON,
         }
         flags = ConfigFlags(kubeconfig=str(self.folder / side), namespace=namespace)
         await why.run_why(

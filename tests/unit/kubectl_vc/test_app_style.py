@@ -136,6 +136,9 @@ BAD_INPUT = [
     (("get", "a", "b"), 'unexpected argument "b".'),
     (("get", "web", "-l", "a=b"), "NAME and -l cannot be used together"),
     (("get", "-o", "jsonpath"), "jsonpath needs a template. Write jsonpath=TEMPLATE"),
+    (("doctor", "-o", "name"), "must be one of table, json."),
+    (("why", "pod/web", "-o", "yaml"), "must be one of table, json."),
+    (("policy", "check", "-f", "x", "-o", "wide"), "must be one of table, json."),
     (("get", "-o", "json=x"), "must be one of table, wide, json, yaml, name"),
     (("list", "-owide=x"), "must be one of table"),
     (("list", "web"), 'unexpected argument "web".'),
@@ -175,6 +178,7 @@ def test_bad_input_ends_with_2_and_a_clear_sentence(words, told, monkeypatch, tm
     done = invoke(*words)
     assert told in done.stderr
     assert done.stderr.startswith("error: ")
+    assert done.stderr.splitlines()[0].endswith((".", "?"))
     assert done.stderr.splitlines()[-1].startswith("See 'kubectl vc")
     assert (done.exit_code, done.stdout) == (2, "")
 
@@ -193,7 +197,7 @@ def test_flags_stand_anywhere(monkeypatch, tmp_path):
         done = invoke(*words)
         assert (done.exit_code, done.stderr) == (
             1,
-            "error: /none cannot be read: No such file or directory\n",
+            "error: /none cannot be read: No such file or directory.\n",
         ), words
 
 

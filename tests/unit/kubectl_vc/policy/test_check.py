@@ -78,7 +78,7 @@ def test_all_fields_of_the_definition_are_known():
     [
         ((), GOOD, 2, "-f is missing"),
         (("-f", "-", "--policy", "a", "--vc", "b"), GOOD, 2, "cannot be used together"),
-        (("-f", "-", "-o", "name"), GOOD, 2, "prints a table or JSON"),
+        (("-f", "-", "-o", "name"), GOOD, 2, "must be one of table, json"),
         (("-f", "/none.yaml"), GOOD, 1, "/none.yaml"),
         (("-f", "-"), "", 1, "has no object"),
         (("-f", "-"), "a: [", 1, "is not YAML or JSON"),
