@@ -97,7 +97,7 @@ async def create(
     *,
     access: ConfigFlags,
     name: flags.NameArgument = "",
-    filename: flags.FilenameFlag = "",
+    filenames: flags.FilenamesFlag = None,
     cluster_version: flags.ClusterVersionFlag = "",
     output: flags.KubeconfigPathFlag = None,
     force: flags.ForceFlag = False,
@@ -119,6 +119,9 @@ async def create(
 
       kubectl vc create web --cluster-version v1.36 -o web.kubeconfig
     """
+    filename, *others = filenames or [""]
+    if others:
+        raise UsageError("create takes one -f. Run it once for each VirtualCluster.")
     if bool(filename) == bool(name):
         raise UsageError("give either NAME or -f FILE. With NAME, --cluster-version is optional.")
     if filename and cluster_version:
@@ -159,7 +162,7 @@ async def kubeconfig(
     role: flags.RoleFlag = None,
     ttl: flags.TtlFlag = flags.DEFAULT_TTL_SECONDS,
     renew: flags.RenewFlag = None,
-    revoke: flags.RevokeFlag = "",
+    revoke: flags.RevokeFlag = None,
 ) -> None:
     """Print or write a kubeconfig of a virtual cluster.
 
@@ -176,6 +179,10 @@ async def kubeconfig(
 
       kubectl vc kubeconfig --kubeconfig web.kubeconfig --role view --ttl 8h -o guest.kubeconfig
     """
+    if revoke == "":
+        raise UsageError("--revoke is empty. Add the USER of the kubeconfig.")
+    if ttl != flags.DEFAULT_TTL_SECONDS and role is None:
+        raise UsageError("--ttl needs --role. Add --role with one of view, edit, admin.")
     if sum((renew is not None, bool(revoke), role is not None)) > 1:
         raise UsageError(
             "--renew, --role and --revoke cannot be used together. Leave two of them out."

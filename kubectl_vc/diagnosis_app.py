@@ -116,7 +116,7 @@ async def why(
 async def check(
     *,
     access: ConfigFlags,
-    filename: flags.FilenameFlag = "",
+    filenames: flags.FilenamesFlag = None,
     policy: PolicyFlag = "",
     virtual_cluster: PolicyOfFlag = "",
     output: flags.ReportOutputFlag = ReportFormat.TABLE,
@@ -131,14 +131,14 @@ async def check(
 
       kubectl vc policy check -f app.yaml --policy restricted -o json
     """
-    if not filename:
+    if not filenames or "" in filenames:
         raise UsageError("-f is missing. Add -f FILE with the objects.")
     if policy and virtual_cluster:
         raise UsageError("--policy and --vc cannot be used together. Leave one of the two out.")
     from kubectl_vc.policy import check as verb
 
     options = verb.CheckOptions(
-        filename=filename, policy=policy, virtual_cluster=virtual_cluster, form=output
+        filenames=tuple(filenames), policy=policy, virtual_cluster=virtual_cluster, form=output
     )
     await verb.run_check(access, create_terminal(), options)
 

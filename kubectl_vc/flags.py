@@ -202,7 +202,7 @@ RenewFlag = Annotated[
     ),
 ]
 RevokeFlag = Annotated[
-    str,
+    str | None,
     Option(
         "--revoke",
         metavar="USER",
@@ -222,14 +222,14 @@ ReportOutputFlag = Annotated[
 AllNamespaces = Annotated[
     bool, Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces")
 ]
-FilenameFlag = Annotated[
-    str,
+FilenamesFlag = Annotated[
+    list[str] | None,
     Option(
         "--filename",
         "-f",
         metavar="FILE",
         show_default=False,
-        help="Manifest: a file, an http or https URL, or - for standard input",
+        help="Manifest: a file, an http or https URL, or - for standard input. Can be repeated.",
     ),
 ]
 ClusterVersionFlag = Annotated[

@@ -20,7 +20,7 @@ from kubectl_vc.connect import (
 from kubectl_vc.connect.contexts import ConnectionRecord
 from kubectl_vc.connect.route import TenantRoute
 from kubectl_vc.output import cli_errors, files
-from kubectl_vc.output.cli_errors import CliError, NotFoundError
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs.kubeconfig import fetch_kubeconfig
 from kubeio import Object
@@ -102,7 +102,7 @@ async def run_disconnect(access: ConfigFlags, terminal: Terminal, *, name: str) 
             raise CliError(_describe_unconnected(context))
     else:
         if name:
-            raise NotFoundError(
+            raise CliError(
                 f"there is no connection to a VirtualCluster {name}. List the contexts with"
                 " `kubectl config get-contexts`."
             )

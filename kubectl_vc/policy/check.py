@@ -28,7 +28,7 @@ from tenancy.resources import TENANT_POLICIES
 class CheckOptions:
     """The flags of `policy check`."""
 
-    filename: str
+    filenames: tuple[str, ...]
     policy: str
     """Name of a built-in policy, or path of a file. Empty: baseline."""
     virtual_cluster: str
@@ -45,7 +45,11 @@ class RefusedError(CliError):
 
 async def run_check(access: ConfigFlags, terminal: Terminal, options: CheckOptions) -> None:
     """Print the decisions. Raises RefusedError if an object would be refused."""
-    objects = list(parse_objects(create_manifests.load_source(options.filename), options.filename))
+    objects = [
+        body
+        for source in options.filenames
+        for body in parse_objects(create_manifests.load_source(source), source)
+    ]
     if options.virtual_cluster:
         policy = await _fetch_policy(access, options.virtual_cluster)
     else:
@@ -65,6 +69,7 @@ async def run_check(access: ConfigFlags, terminal: Terminal, options: CheckOptio
 
 def parse_objects(text: bytes, source: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a manifest, also those inside of a List. Raises CliError."""
+    source = create_manifests.describe_source(source)
     documents = create_manifests.load_documents(text, source)
     if not documents:
         raise CliError(f"{source} has no object. Add one with apiVersion and kind.")
