@@ -20,13 +20,14 @@ _PLACES = {
     "super": "In the super cluster",
 }
 _SOURCES = ("syncer", "vcmanager")
-_CONDITIONS_TEXT = """## Events of conditions
-
-vc-manager posts an Event when a condition of a VirtualCluster, VirtualClusterSnapshot or SuperCluster changes. The Event has the message of the condition.
-
-- If the condition is bad, the reason of the Event is the reason of the condition. The [conditions](conditions.md) have the remedies.
-- If it is good again, the reason of the Event is the type of the condition, or its reason.
-"""
+_CONDITIONS_TEXT = (
+    "## Events of conditions\n\n"
+    "Events of VirtualClusters, VirtualClusterSnapshots and SuperClusters report changed"
+    " conditions, with the message of the condition.\n\n"
+    "- If the condition is bad, the reason of the Event is the reason of the condition. The"
+    " [conditions](conditions.md) have the remedies.\n"
+    "- If it is good again, the reason of the Event is the type of the condition, or its reason.\n"
+)
 """Section about Events whose reasons are computed."""
 _HEAD = markdown.build_head(
     "Events",
