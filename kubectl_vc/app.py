@@ -33,7 +33,7 @@ from kubectl_vc.command import (
     without_namespace,
 )
 from kubectl_vc.output.cli_errors import CliError, NotFoundError, UsageError
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import ReportFormat
 
 AUDIT_IMAGE = "docker.io/library/busybox:latest"
 """Default image of the pods of an audit."""
@@ -97,7 +97,7 @@ async def create(
     *,
     access: ConfigFlags,
     name: flags.NameArgument = "",
-    filename: flags.FilenameFlag = "",
+    filenames: flags.FilenamesFlag = None,
     cluster_version: flags.ClusterVersionFlag = "",
     output: flags.KubeconfigPathFlag = None,
     force: flags.ForceFlag = False,
@@ -119,8 +119,11 @@ async def create(
 
       kubectl vc create web --cluster-version v1.36 -o web.kubeconfig
     """
+    filename, *others = filenames or [""]
+    if others:
+        raise UsageError("create takes one -f. Run it once for each VirtualCluster.")
     if bool(filename) == bool(name):
-        raise UsageError("give either NAME or -f FILE. With NAME, --cluster-version is optional")
+        raise UsageError("give either NAME or -f FILE. With NAME, --cluster-version is optional.")
     if filename and cluster_version:
         raise UsageError(
             "-f and --cluster-version cannot be used together. With -f, the manifest names the"
@@ -159,7 +162,7 @@ async def kubeconfig(
     role: flags.RoleFlag = None,
     ttl: flags.TtlFlag = flags.DEFAULT_TTL_SECONDS,
     renew: flags.RenewFlag = None,
-    revoke: flags.RevokeFlag = "",
+    revoke: flags.RevokeFlag = None,
 ) -> None:
     """Print or write a kubeconfig of a virtual cluster.
 
@@ -176,8 +179,14 @@ async def kubeconfig(
 
       kubectl vc kubeconfig --kubeconfig web.kubeconfig --role view --ttl 8h -o guest.kubeconfig
     """
+    if revoke == "":
+        raise UsageError("--revoke is empty. Add the USER of the kubeconfig.")
+    if ttl != flags.DEFAULT_TTL_SECONDS and role is None:
+        raise UsageError("--ttl needs --role. Add --role with one of view, edit, admin.")
     if sum((renew is not None, bool(revoke), role is not None)) > 1:
-        raise UsageError("--renew, --role and --revoke cannot be used together")
+        raise UsageError(
+            "--renew, --role and --revoke cannot be used together. Leave two of them out."
+        )
     if renew is not None or revoke or role is not None:
         from kubectl_vc.verbs import scoped_kubeconfig
 
@@ -415,7 +424,7 @@ async def audit(
     decoy: flags.DecoyFlag = "",
     image: flags.ImageFlag = AUDIT_IMAGE,
     manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
-    output: flags.OutputFlag = OutputFormat.TABLE,
+    output: flags.ReportOutputFlag = ReportFormat.TABLE,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
     """Prove by packets and objects that a tenant is isolated.

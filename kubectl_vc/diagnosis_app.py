@@ -19,7 +19,7 @@ from kubectl_vc.command import (
 )
 from kubectl_vc.commandline.declarations import Argument, Option
 from kubectl_vc.output.cli_errors import UsageError
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import ReportFormat
 
 app = create_verb_group("Find the cause of a fault.")
 policy_app = create_verb_group("Check objects against a TenantPolicy.")
@@ -85,7 +85,7 @@ async def why(
     virtual_cluster: VirtualClusterFlag = "",
     as_tenant: AsTenantFlag = False,
     manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
-    output: flags.OutputFlag = OutputFormat.TABLE,
+    output: flags.ReportOutputFlag = ReportFormat.TABLE,
 ) -> None:
     """Find out which layer holds an object of a tenant.
 
@@ -116,10 +116,10 @@ async def why(
 async def check(
     *,
     access: ConfigFlags,
-    filename: flags.FilenameFlag = "",
+    filenames: flags.FilenamesFlag = None,
     policy: PolicyFlag = "",
     virtual_cluster: PolicyOfFlag = "",
-    output: flags.OutputFlag = OutputFormat.TABLE,
+    output: flags.ReportOutputFlag = ReportFormat.TABLE,
 ) -> None:
     """Check whether a TenantPolicy would refuse the objects of a manifest.
 
@@ -131,14 +131,14 @@ async def check(
 
       kubectl vc policy check -f app.yaml --policy restricted -o json
     """
-    if not filename:
+    if not filenames or "" in filenames:
         raise UsageError("-f is missing. Add -f FILE with the objects.")
     if policy and virtual_cluster:
-        raise UsageError("--policy and --vc cannot be used together")
+        raise UsageError("--policy and --vc cannot be used together. Leave one of the two out.")
     from kubectl_vc.policy import check as verb
 
     options = verb.CheckOptions(
-        filename=filename, policy=policy, virtual_cluster=virtual_cluster, form=output
+        filenames=tuple(filenames), policy=policy, virtual_cluster=virtual_cluster, form=output
     )
     await verb.run_check(access, create_terminal(), options)
 
@@ -150,7 +150,7 @@ async def doctor(
     access: ConfigFlags,
     name: OptionalNameArgument = "",
     manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
-    output: flags.OutputFlag = OutputFormat.TABLE,
+    output: flags.ReportOutputFlag = ReportFormat.TABLE,
 ) -> None:
     """Check the installation, and with NAME one virtual cluster.
 

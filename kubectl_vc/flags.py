@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.commandline.declarations import Argument, Option
 from kubectl_vc.output import durations
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import OutputFormat, ReportFormat
 
 MANAGER_NAMESPACE = "vc-manager"
 
@@ -202,7 +202,7 @@ RenewFlag = Annotated[
     ),
 ]
 RevokeFlag = Annotated[
-    str,
+    str | None,
     Option(
         "--revoke",
         metavar="USER",
@@ -215,17 +215,21 @@ OutputFlag = Annotated[
     OutputFormat,
     Option("--output", "-o", help="Output format"),
 ]
+ReportOutputFlag = Annotated[
+    ReportFormat,
+    Option("--output", "-o", help="Output format"),
+]
 AllNamespaces = Annotated[
     bool, Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces")
 ]
-FilenameFlag = Annotated[
-    str,
+FilenamesFlag = Annotated[
+    list[str] | None,
     Option(
         "--filename",
         "-f",
         metavar="FILE",
         show_default=False,
-        help="Manifest: a file, an http or https URL, or - for standard input",
+        help="Manifest: a file, an http or https URL, or - for standard input. Can be repeated.",
     ),
 ]
 ClusterVersionFlag = Annotated[

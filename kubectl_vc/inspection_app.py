@@ -26,6 +26,8 @@ class LogComponent(StrEnum):
     ETCD = "etcd"
     APISERVER = "apiserver"
     CONTROLLER_MANAGER = "controller-manager"
+    DNS = "dns"
+    METRICS_SERVER = "metrics-server"
     SYNCER = "syncer"
 
 

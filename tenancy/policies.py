@@ -300,7 +300,7 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 BASELINE_POLICY = TenantPolicySpec()
 
-DEFAULT_POLICY_NAME = "baseline"
+DEFAULT_POLICY_NAME = wellknown.DEFAULT_POLICY_NAME
 """Name of the policy of a VirtualCluster that names none."""
 
 

@@ -55,6 +55,8 @@ Such a pod may run in targets that accept only elected pods.
 """
 CONTROLLED = f"{DOMAIN}/controlled"
 """Label, `true` on all objects of the syncer or the manager in the super cluster."""
+DEFAULT_POLICY_NAME = "baseline"
+"""TenantPolicy of a VirtualCluster that names none."""
 DEFAULT_CLUSTER_VERSION = f"{DOMAIN}/is-default-cluster-version"
 """Annotation of a ClusterVersion, `true` on the one for virtual clusters that name none."""
 ROOT_NAMESPACE = f"{DOMAIN}/vcrootns"

@@ -24,7 +24,7 @@ from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.command import INTERRUPTED_EXIT_CODE
 from kubectl_vc.output.cli_errors import CliError, UsageError
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs import kubeconfig
 from kubeio import Object, errors
@@ -51,7 +51,7 @@ class AuditOptions:
     image: str
     manager_namespace: str
     timeout_seconds: float
-    form: OutputFormat
+    form: ReportFormat
 
 
 async def run_audit(
@@ -61,15 +61,13 @@ async def run_audit(
 
     Raises HoleFoundError, UnprovedError or AuditInterruptedError for the exit code.
     """
-    if options.form not in (OutputFormat.TABLE, OutputFormat.JSON):
-        raise UsageError("audit prints a table or JSON. Use -o table or -o json.")
     if options.decoy == name:
         raise UsageError("the decoy must be another tenant. Use another name with --decoy.")
     async with connect_super_cluster(access) as connection:
         body = await lookup.fetch_virtual_cluster(connection, name)
         report = await _audit(connection, terminal, body, options)
         await _write_condition(connection.super_client, body, report)
-    if options.form is OutputFormat.JSON:
+    if options.form is ReportFormat.JSON:
         terminal.print_result(json.dumps(reports.build_document(report), indent=4))
     else:
         terminal.print_result(reports.build_table(report))
@@ -158,7 +156,7 @@ async def _find_decoy(
     }
     made: Object = wanted
     seconds = options.timeout_seconds
-    with terminal.create_progress(to_errors=options.form is OutputFormat.JSON) as progress:
+    with terminal.create_progress(to_errors=options.form is ReportFormat.JSON) as progress:
         try:
             made = await super_client.create(VIRTUAL_CLUSTERS, wanted, namespace=namespace)
             yield await waiting.wait_ready(super_client, made, seconds=seconds, progress=progress)

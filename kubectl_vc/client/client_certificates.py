@@ -50,7 +50,9 @@ def read_user(kubeconfig: bytes) -> tuple[str, tuple[str, ...]]:
     try:
         certificate = x509.load_pem_x509_certificate(base64.b64decode(encoded))
     except ValueError as problem:
-        raise CliError("the client certificate of the kubeconfig cannot be read") from problem
+        raise CliError(
+            "the client certificate of the kubeconfig cannot be read. Fetch another kubeconfig."
+        ) from problem
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     groups = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return str(names[0].value) if names else "", tuple(str(each.value) for each in groups)
@@ -169,5 +171,7 @@ def _find_user(document: Any) -> dict[str, Any]:
         users = {each["name"]: each["user"] for each in document["users"]}
         found: dict[str, Any] = users[contexts[document["current-context"]]["user"]]
     except (KeyError, TypeError) as problem:
-        raise CliError("the file is no kubeconfig with a current context and its user") from problem
+        raise CliError(
+            "the file is no kubeconfig with a current context and its user. Use another file."
+        ) from problem
     return found

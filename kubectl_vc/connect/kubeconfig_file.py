@@ -52,7 +52,7 @@ def read_document(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except OSError as problem:
-        raise CliError(f"{path} cannot be read: {problem.strerror}") from problem
+        raise CliError(f"{path} cannot be read: {problem.strerror}.") from problem
     if not content.strip():
         return {}
     try:
@@ -69,7 +69,7 @@ def change(path: Path, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> None
     try:
         real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as problem:
-        raise CliError(f"{real.parent} cannot be created: {problem.strerror}") from problem
+        raise CliError(f"{real.parent} cannot be created: {problem.strerror}.") from problem
     with _lock(path):
         content = to_yaml(edit(read_document(real))).encode()
         files.write_private(real, content, force=True)
@@ -89,7 +89,7 @@ def _lock(path: Path) -> Iterator[None]:
                     f"{path} is locked by another program. If no kubectl runs, delete {lock}."
                 ) from problem
         except OSError as problem:
-            raise CliError(f"{lock} cannot be created: {problem.strerror}") from problem
+            raise CliError(f"{lock} cannot be created: {problem.strerror}.") from problem
         time.sleep(_POLL_SECONDS)
     try:
         yield

@@ -101,11 +101,12 @@ async def run_disconnect(access: ConfigFlags, terminal: Terminal, *, name: str) 
         if context and not name:  # a later file does not decide about the current context
             raise CliError(_describe_unconnected(context))
     else:
-        raise CliError(
-            f"there is no connection to a VirtualCluster {name}."
-            if name
-            else _describe_unconnected("")
-        )
+        if name:
+            raise CliError(
+                f"there is no connection to a VirtualCluster {name}. List the contexts with"
+                " `kubectl config get-contexts`."
+            )
+        raise CliError(_describe_unconnected(""))
     known = loading.list_contexts(access.kubeconfig)
     kubeconfig_file.change(
         path, lambda document: contexts.remove_connection(document, context, known)

@@ -27,8 +27,8 @@ from kubectl_vc.diagnosis.object_facts import (
 )
 from kubectl_vc.diagnosis.object_kinds import ObjectName
 from kubectl_vc.output import durations
-from kubectl_vc.output.cli_errors import CliError, UsageError, describe_error
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.cli_errors import NotFoundError, UsageError, describe_error
+from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
 from tenancy import names, specs
@@ -42,25 +42,23 @@ class WhyOptions:
     """`[NAMESPACE/]NAME`. Empty: the kubeconfig is the tenant's own."""
     as_tenant: bool
     manager_namespace: str
-    form: OutputFormat
+    form: ReportFormat
 
 
 async def run_why(
     access: ConfigFlags, terminal: Terminal, *, wanted: str, options: WhyOptions
 ) -> None:
-    """Print which layer holds an object. Raises CliError if the object does not exist."""
-    if options.form not in (OutputFormat.TABLE, OutputFormat.JSON):
-        raise UsageError("why prints text or JSON. Use -o table or -o json.")
+    """Print which layer holds an object. Raises NotFoundError if it does not exist."""
     name = object_kinds.parse_object_name(wanted)
     facts = await _collect(access, name, options)
     if facts.tenant_object is None and facts.copy is None and not _is_unreadable(facts):
         place = f"{facts.namespace}/" if facts.namespace else ""
-        raise CliError(
+        raise NotFoundError(
             f"{facts.kind} {place}{facts.name} was not found in the virtual cluster. Check the name"
             " and -n."
         )
     found = diagnose(facts, LAYERS)
-    if options.form is OutputFormat.JSON:
+    if options.form is ReportFormat.JSON:
         terminal.print_result(json.dumps(build_document(facts, found), indent=4))
     else:
         terminal.print_result(build_report(facts, found))

@@ -14,11 +14,13 @@ from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.client.kubectl_process import build_command
 from kubectl_vc.output.cli_errors import NotFoundError
 from kubectl_vc.output.terminal import Terminal
-from tenancy import specs
+from tenancy import specs, wellknown
 from tenancy.resources import PODS
 
 SYNCER = "syncer"
 SYNCER_SELECTOR = "app.kubernetes.io/name=vc-syncer"
+_LABEL_VALUES = {"dns": "coredns"}
+"""Label values of components whose pods are not named after them."""
 _MAX_PODS = 20
 """Most pods that kubectl follows at once."""
 
@@ -46,14 +48,15 @@ async def run_logs(
         root = specs.parse_virtual_cluster(body).tenant.root
         is_syncer = options.component == SYNCER
         namespace = options.manager_namespace if is_syncer else root
-        selector = SYNCER_SELECTOR if is_syncer else f"component-name={options.component}"
+        selector = build_selector(options.component)
         found = await connection.super_client.list(
             PODS, namespace=namespace, label_selector=selector, metadata_only=True
         )
         if not found.get("items"):
+            check = "doctor" if is_syncer else f"get {name} -n {body['metadata']['namespace']}"
             raise NotFoundError(
                 f"there is no pod of {options.component} in the namespace {namespace}. Check it"
-                f" with `kubectl vc get {name} -n {body['metadata']['namespace']}`."
+                f" with `kubectl vc {check}`."
             )
         command = build_command(access, connection.context)
     words = [*command, "--namespace", namespace, *build_words(selector, options)]
@@ -63,6 +66,13 @@ async def run_logs(
         code = subprocess.run(words, check=False).returncode  # noqa: ASYNC221 - nothing else runs
     if code:
         raise SystemExit(code if code > 0 else 128 - code)
+
+
+def build_selector(component: str) -> str:
+    """Return the labels of the pods of a component. Pure."""
+    if component == SYNCER:
+        return SYNCER_SELECTOR
+    return f"{wellknown.COMPONENT}={_LABEL_VALUES.get(component, component)}"
 
 
 def build_words(selector: str, options: LogOptions) -> list[str]:

@@ -15,8 +15,8 @@ from kubectl_vc.installation.check_table import CheckedLink, run_checks
 from kubectl_vc.installation.installation_checks import INSTALLATION_CHECKS
 from kubectl_vc.installation.tenant_checks import TENANT_CHECKS
 from kubectl_vc.output import printers
-from kubectl_vc.output.cli_errors import CliError, UsageError
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from tenancy import specs
 
@@ -31,14 +31,12 @@ async def run_doctor(
     *,
     name: str,
     manager_namespace: str,
-    form: OutputFormat,
+    form: ReportFormat,
 ) -> None:
     """Print all checks. Raises BrokenLinkError if a link is broken."""
-    if form not in (OutputFormat.TABLE, OutputFormat.JSON):
-        raise UsageError("doctor prints a table or JSON. Use -o table or -o json.")
     async with connect_super_cluster(access) as connection:
         found = await check_links(connection, name, manager_namespace)
-    if form is OutputFormat.JSON:
+    if form is ReportFormat.JSON:
         terminal.print_result(json.dumps([asdict(each) for each in found], indent=4))
     else:
         terminal.print_result(build_table(found))

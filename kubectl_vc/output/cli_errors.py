@@ -25,6 +25,8 @@ _RBAC_REFUSAL = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)" in API group'
     r' "(?P<group>[^"]*)" (?:in the namespace "(?P<namespace>[^"]*)"|at the cluster scope)'
 )
+_REQUEST = re.compile(r": [A-Z]+ /\S*(?=: )")
+"""Method and path of a request. They do not help a user of a verb."""
 _READ_VERBS = frozenset({"get", "list", "watch"})
 
 
@@ -193,12 +195,18 @@ def _describe_not_found(problem: errors.NotFound) -> str:
             "this cluster has no CustomResourceDefinitions of VirtualCluster and ClusterVersion."
             f" {INSTALL_HINT}"
         )
+    if problem.details.get("kind") == "namespaces":
+        return (
+            f"the namespace {problem.details['name']} does not exist. Create it with"
+            f" `kubectl create namespace {problem.details['name']}`, or choose another with -n."
+        )
     return get_server_message(problem)
 
 
 def _describe_unavailable(problem: errors.Unavailable) -> str:
+    cause = _REQUEST.sub("", problem.server_problem, count=1)
     return (
-        f"the API server cannot be reached: {problem.server_problem}. Check --kubeconfig and"
+        f"the API server cannot be reached: {cause}. Check --kubeconfig and"
         " --context, and whether `kubectl version` gets an answer."
     )
 
@@ -208,6 +216,10 @@ def _describe_untrusted(problem: errors.Untrusted) -> str:
         f"{problem.server_problem}: the certificate of the API server is not trusted. Put the"
         " certificate of its CA into certificate-authority-data of the kubeconfig."
     )
+
+
+def _describe_credentials(problem: errors.CredentialsError) -> str:
+    return f"{str(problem).removesuffix('.')}."
 
 
 def _describe_server_error(problem: errors.ServerError) -> str:
@@ -222,6 +234,7 @@ def _describe_unauthorized(problem: errors.Unauthorized) -> str:
 
 
 _DESCRIPTIONS: tuple[tuple[type[errors.KubeError], Callable[[Any], str]], ...] = (
+    (errors.CredentialsError, _describe_credentials),
     (errors.Untrusted, _describe_untrusted),
     (errors.ServerError, _describe_server_error),
     (errors.Unavailable, _describe_unavailable),

@@ -31,7 +31,7 @@ def write_private(path: Path, content: bytes, *, force: bool) -> None:
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as problem:
-        raise CliError(f"{path} cannot be written: {problem.strerror}") from problem
+        raise CliError(f"{path} cannot be written: {problem.strerror}.") from problem
     scratch = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:  # mkstemp created it with mode 0600
@@ -40,7 +40,7 @@ def write_private(path: Path, content: bytes, *, force: bool) -> None:
             os.fsync(stream.fileno())
         publish(scratch, path, force=force)
     except OSError as problem:
-        raise CliError(f"{path} cannot be written: {problem.strerror}") from problem
+        raise CliError(f"{path} cannot be written: {problem.strerror}.") from problem
     finally:
         scratch.unlink(missing_ok=True)
 
@@ -55,7 +55,7 @@ def publish(scratch: Path, path: Path, *, force: bool) -> None:
     except FileExistsError as problem:
         raise _build_exists_error(path) from problem
     except OSError as problem:
-        raise CliError(f"{path} cannot be written: {problem.strerror}") from problem
+        raise CliError(f"{path} cannot be written: {problem.strerror}.") from problem
 
 
 def discard(scratch: Path) -> None:

@@ -23,6 +23,13 @@ class OutputFormat(StrEnum):
     NAME = "name"
 
 
+class ReportFormat(StrEnum):
+    """Output format of a report, which is no object."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]], indent: str = "") -> str:
     """Return aligned columns, heads in upper case, without blanks at the ends of lines."""
     lines = [

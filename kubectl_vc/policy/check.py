@@ -12,7 +12,7 @@ from typing import Any
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output import printers
 from kubectl_vc.output.cli_errors import CliError, UsageError
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.policy import unknown_fields
 from kubectl_vc.policy.builtin_policies import BUILTIN_POLICIES
@@ -28,12 +28,12 @@ from tenancy.resources import TENANT_POLICIES
 class CheckOptions:
     """The flags of `policy check`."""
 
-    filename: str
+    filenames: tuple[str, ...]
     policy: str
     """Name of a built-in policy, or path of a file. Empty: baseline."""
     virtual_cluster: str
     """`[NAMESPACE/]NAME` of the VirtualCluster with the policy. Empty: none."""
-    form: OutputFormat
+    form: ReportFormat
 
 
 _TOP_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
@@ -45,15 +45,17 @@ class RefusedError(CliError):
 
 async def run_check(access: ConfigFlags, terminal: Terminal, options: CheckOptions) -> None:
     """Print the decisions. Raises RefusedError if an object would be refused."""
-    if options.form not in (OutputFormat.TABLE, OutputFormat.JSON):
-        raise UsageError("policy check prints a table or JSON. Use -o table or -o json.")
-    objects = list(parse_objects(create_manifests.load_source(options.filename), options.filename))
+    objects = [
+        body
+        for source in options.filenames
+        for body in parse_objects(create_manifests.load_source(source), source)
+    ]
     if options.virtual_cluster:
         policy = await _fetch_policy(access, options.virtual_cluster)
     else:
         policy = load_policy(options.policy or policies.DEFAULT_POLICY_NAME)
     found = [decision for body in objects for decision in decide_object(body, policy)]
-    if options.form is OutputFormat.JSON:
+    if options.form is ReportFormat.JSON:
         terminal.print_result(json.dumps([build_document(each) for each in found], indent=4))
     else:
         terminal.print_result(build_table(found))
@@ -67,6 +69,7 @@ async def run_check(access: ConfigFlags, terminal: Terminal, options: CheckOptio
 
 def parse_objects(text: bytes, source: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a manifest, also those inside of a List. Raises CliError."""
+    source = create_manifests.describe_source(source)
     documents = create_manifests.load_documents(text, source)
     if not documents:
         raise CliError(f"{source} has no object. Add one with apiVersion and kind.")

@@ -92,7 +92,7 @@ async def export_snapshot(
             get_manifest_path(output).unlink(missing_ok=True)
             raise
     except OSError as problem:
-        raise CliError(f"{output} cannot be written: {problem.strerror}") from problem
+        raise CliError(f"{output} cannot be written: {problem.strerror}.") from problem
     finally:
         files.discard(Path(scratch))
 
@@ -179,7 +179,7 @@ def read_manifest(file: Path) -> dict[str, Any]:
         found = json.loads(path.read_bytes())
         checksum, size = compute_sha256(file), file.stat().st_size
     except OSError as problem:
-        raise CliError(f"{problem.filename} cannot be read: {problem.strerror}") from problem
+        raise CliError(f"{problem.filename} cannot be read: {problem.strerror}.") from problem
     except ValueError as problem:
         raise CliError(f"{path} is no manifest of a snapshot: it is no JSON.") from problem
     if not isinstance(found, dict) or not isinstance(found.get("sha256"), str):

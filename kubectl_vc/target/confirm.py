@@ -49,7 +49,7 @@ def build_confirmation(name: str, body: Mapping[str, Any]) -> tuple[str, str]:
         return uid, f"the new cluster with kube-system {uid} was confirmed"
     held = conditions.find_condition(listed, super_clusters.LOSSES_HELD) or {}
     if held.get("status") != "True":
-        raise CliError(f"{name} has no held losses, so there is nothing to confirm")
+        raise CliError(f"{name} has no held losses, so there is nothing to confirm.")
     state = str((status.get("losses") or {}).get("state") or "")
     if not state:
         raise cli_errors.missing_field(f"SuperCluster {name}", held, "losses", writer="syncer")

@@ -288,7 +288,7 @@ def parse_labels(given: Iterable[str]) -> dict[str, str]:
     for text in given:
         key, equals, value = text.partition("=")
         if not (key and equals):
-            raise CliError(f"--label {text!r} is not KEY=VALUE")
+            raise CliError(f"--label {text!r} is not KEY=VALUE. Write it like zone=a.")
         found[key] = value
     return found
 
@@ -300,10 +300,12 @@ def parse_resolvers(given: Iterable[str]) -> list[str]:
         try:
             ipaddress.ip_address(text)
         except ValueError:
-            raise CliError(f"--resolver {text!r} is not an IP address") from None
+            raise CliError(
+                f"--resolver {text!r} is not an IP address. Write it like 10.0.0.10."
+            ) from None
         if "%" in text:
             raise CliError(
-                f"--resolver {text!r} names an interface, which other machines do not have"
+                f"--resolver {text!r} names an interface, which other machines do not have."
             )
     if len(found) > MAX_RESOLVERS:
         raise CliError(
@@ -318,7 +320,7 @@ def load_kubelet_authorities(path: Path) -> bytes:
         with path.open("rb") as stream:  # a device such as /dev/zero has no end
             pem = stream.read(secret_kubeconfig.MAX_BYTES + 1)
     except OSError as problem:
-        raise CliError(f"--kubelet-ca {path} cannot be read: {problem.strerror}") from problem
+        raise CliError(f"--kubelet-ca {path} cannot be read: {problem.strerror}.") from problem
     if trouble := secret_kubeconfig.check_authorities(pem):
         raise CliError(f"--kubelet-ca {path} {trouble}")
     return pem
@@ -331,6 +333,6 @@ def parse_taints(given: Iterable[str]) -> list[dict[str, str]]:
         match = _TAINT_PATTERN.fullmatch(text)
         if match is None or match[3] not in get_args(TaintEffect):
             effects = ", ".join(get_args(TaintEffect))
-            raise CliError(f"--taint {text!r} is not KEY[=VALUE]:EFFECT with one of {effects}")
+            raise CliError(f"--taint {text!r} is not KEY[=VALUE]:EFFECT with one of {effects}.")
         found.append({"key": match[1], "value": match[2] or "", "effect": match[3]})
     return found

@@ -49,7 +49,7 @@ def held_store(shown: str, body: Mapping[str, Any]) -> str:
     status = body.get("status") or {}
     held = conditions.find_condition(status.get("conditions"), wellknown.DELETES_HELD) or {}
     if held.get("status") != "True":
-        raise CliError(f"{shown} has no held deletes, so there is nothing to confirm")
+        raise CliError(f"{shown} has no held deletes, so there is nothing to confirm.")
     store = status.get("heldStore")
     if store is None:
         raise cli_errors.missing_field(shown, held, "heldStore", writer="syncer")

@@ -50,14 +50,14 @@ def load_source(source: str) -> bytes:
                 content = stream.read(MAX_BYTES + 1)
     except ValueError as problem:  # the URL has no usable host
         raise CliError(
-            f"{_describe_source(source)} is not a usable URL. Correct it, or download the file."
+            f"{describe_source(source)} is not a usable URL. Correct it, or download the file."
         ) from problem
     except OSError as problem:  # urllib's errors are OSErrors too
         reason = getattr(problem, "reason", None) or problem.strerror or problem
-        raise CliError(f"{_describe_source(source)} cannot be read: {reason}") from problem
+        raise CliError(f"{describe_source(source)} cannot be read: {reason}.") from problem
     if len(content) > MAX_BYTES:
         raise CliError(
-            f"{_describe_source(source)} is larger than {MAX_BYTES} bytes. Check that it is the"
+            f"{describe_source(source)} is larger than {MAX_BYTES} bytes. Check that it is the"
             " right file."
         )
     return content
@@ -65,7 +65,7 @@ def load_source(source: str) -> bytes:
 
 def parse_manifest(content: bytes, source: str) -> CreateManifest:
     """Return the objects in YAML or JSON text. Raises CliProblem."""
-    where = _describe_source(source)
+    where = describe_source(source)
     documents = load_documents(content, where)
     found = [_check_object(each, where) for each in _flatten_lists(documents, where)]
     tenants = [each for each in found if each["kind"] == VIRTUAL_CLUSTERS.kind]
@@ -140,7 +140,7 @@ def load_documents(content: bytes, where: str) -> list[Any]:
             " nesting."
         ) from problem
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise CliError(f"{where} is not YAML or JSON: {_describe_position(problem)}") from problem
+        raise CliError(f"{where} is not YAML or JSON: {_describe_position(problem)}.") from problem
     except _YAML_VALUE_ERRORS as problem:
         raise CliError(
             f"{where} has a value that JSON does not have: {problem}. Quote it, or write it in a"
@@ -296,7 +296,7 @@ def _require_name(wanted: str, what: str) -> None:
         )
 
 
-def _describe_source(source: str) -> str:
+def describe_source(source: str) -> str:
     """Return the name of a source in messages, without the password in a URL."""
     if source.startswith(("http://", "https://")):
         return _URL_CREDENTIALS.sub("//", source, count=1)

@@ -173,24 +173,27 @@ def build_table(
 
 
 def _list_heads(*, everywhere: bool, form: OutputFormat) -> list[str]:
-    heads = ["name", "phase", "ready", "version", "endpoint"]
+    heads = ["name", "phase", "ready", "synced", "policy", "version", "endpoint"]
     if form is OutputFormat.WIDE:
         heads += ["cluster-version", "root-namespace", "message"]
     return [*(["namespace"] if everywhere else []), *heads, "age"]
 
 
 def _build_row(item: Mapping[str, Any], now: datetime) -> dict[str, str]:
-    metadata, status = item["metadata"], item.get("status") or {}
+    metadata, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
     ready = conditions.find_condition(status.get("conditions"), wellknown.READY) or {}
+    synced = conditions.find_condition(status.get("conditions"), wellknown.SYNCED) or {}
     deleting = "deletionTimestamp" in metadata
     return {
         "namespace": metadata["namespace"],
         "name": metadata["name"],
         "phase": "Terminating" if deleting else str(status.get("phase") or "Pending"),
         "ready": str(ready.get("status") or "Unknown"),
+        "synced": str(synced.get("status") or "Unknown"),
+        "policy": str((spec.get("policyRef") or {}).get("name") or wellknown.DEFAULT_POLICY_NAME),
         "version": str(status.get("version") or ""),
         "endpoint": str(status.get("endpoint") or ""),
-        "cluster-version": str((item.get("spec") or {}).get("clusterVersionName") or ""),
+        "cluster-version": str(spec.get("clusterVersionName") or ""),
         "root-namespace": str(status.get("clusterNamespace") or ""),
         "message": " ".join(str(ready.get("message") or "").split()),
         "age": durations.format_age(str(metadata.get("creationTimestamp") or ""), now),

@@ -59,7 +59,7 @@ async def run_scoped(
     if options.lifetime_seconds < MIN_SECONDS:
         raise CliError(
             f"--ttl must be {durations.format_elapsed(MIN_SECONDS)} or longer, because the API does"
-            " not accept a shorter certificate"
+            " not accept a shorter certificate."
         )
     if options.output is not None:
         files.check_writable(options.output, force=options.force)
@@ -96,7 +96,7 @@ async def run_revoke(access: ConfigFlags, terminal: Terminal, *, name: str, user
         try:
             await client.delete(CLUSTER_ROLE_BINDINGS, f"{_BINDING_PREFIX}{number}")
         except errors.NotFound as problem:
-            raise CliError(f"the kubeconfig of the user {user} is revoked already") from problem
+            raise CliError(f"the kubeconfig of the user {user} is revoked already.") from problem
     terminal.print_result(f"kubeconfig of the user {user} revoked")
 
 
@@ -138,4 +138,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as problem:
-        raise CliError(f"{path} cannot be read: {problem.strerror}") from problem
+        raise CliError(f"{path} cannot be read: {problem.strerror}.") from problem

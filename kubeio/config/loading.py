@@ -284,6 +284,11 @@ async def _log_in(user: KubeconfigSection) -> dict[str, Any]:
             given = await ExecProvider(_ConfigSection(login.fields)).run()  # type: ignore[no-untyped-call]
             return _parse_plugin_status(given if isinstance(given, dict) else {})
         return {"authorization": await _fetch_provider_header(provider.fields)}
+    except FileNotFoundError as problem:
+        raise CredentialsError(
+            f"{user.describe_field()}: the login plugin {problem.filename!r} was not found. Install"
+            " it, or use another context"
+        ) from problem
     except (ConfigException, OSError) as problem:
         raise CredentialsError(
             f"{user.describe_field()}: the login of the kubeconfig failed: {problem}"

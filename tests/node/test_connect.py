@@ -22,8 +22,11 @@ def test_a_command_reaches_the_tenant_through_a_forwarded_port(
 
 
 def test_logs_are_those_of_the_components(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin):
-    for component in ("etcd", "apiserver", "controller-manager"):
+    for component, pod in (
+        *((each, each) for each in ("etcd", "apiserver", "controller-manager")),
+        ("dns", "coredns"),
+    ):
         words = ("vc", "logs", tenant_a.name, "--component", component, "--tail", "1")
-        assert f"/{component}-" in super_cluster.kubectl.run(*words)
+        assert f"/{pod}-" in super_cluster.kubectl.run(*words)
     lines = super_cluster.kubectl.run("vc", "logs", tenant_a.name, "--component", "syncer")
     assert all(tenant_a.name in line for line in lines.splitlines())

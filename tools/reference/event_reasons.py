@@ -20,6 +20,15 @@ _PLACES = {
     "super": "In the super cluster",
 }
 _SOURCES = ("syncer", "vcmanager")
+_CONDITIONS_TEXT = (
+    "## Events of conditions\n\n"
+    "Events of VirtualClusters, VirtualClusterSnapshots and SuperClusters report changed"
+    " conditions, with the message of the condition.\n\n"
+    "- If the condition is bad, the reason of the Event is the reason of the condition. The"
+    " [conditions](conditions.md) have the remedies.\n"
+    "- If it is good again, the reason of the Event is the type of the condition, or its reason.\n"
+)
+"""Section about Events whose reasons are computed."""
 _HEAD = markdown.build_head(
     "Events",
     "`tools/reference/event_reasons.yaml`",
@@ -37,7 +46,7 @@ def build_page() -> str:
         for reason, row in sorted(table.items()):
             if row["where"] == place:
                 parts.append(f"### {reason}\n\n{row['meaning']}\n\n**Remedy.** {row['remedy']}\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, _CONDITIONS_TEXT])
 
 
 def load_table() -> Mapping[str, Mapping[str, str]]:
@@ -68,7 +77,13 @@ def find_reasons() -> set[str]:
             elif isinstance(reason, ast.Name):
                 place = origins.get(reason.id, path.stem)
                 found.add(constants.get((place, reason.id), ""))
-    return found - {""}
+    return (found | _read_sync_reasons(constants)) - {""}
+
+
+def _read_sync_reasons(constants: Mapping[tuple[str, str], str]) -> set[str]:
+    """Return the fixed reasons of the Events about conditions of the syncer."""
+    names = (("wellknown", "SYNCED"), ("wellknown", "DELETES_HELD"), ("sync_events", "RELEASED"))
+    return {constants[name] for name in names}
 
 
 def _find_origins(tree: ast.Module) -> dict[str, str]:

@@ -49,7 +49,9 @@ async def test_lists_have_every_format_that_kubectl_has(desk: UserTerminal):
     await desk.report("one", Ready=WELL)
     for verb in ("list", "get"):
         table = (await desk.run(verb, "-n", desk.namespace)).out.splitlines()
-        assert table[0].split() == ["NAME", "PHASE", "READY", "VERSION", "ENDPOINT", "AGE"]
+        assert table[0].split() == [
+            *("NAME", "PHASE", "READY", "SYNCED", "POLICY", "VERSION", "ENDPOINT", "AGE"),
+        ]
         assert [line.split()[:3] for line in table[1:]] == [
             *(["one", "Pending", "True"], ["two", "Pending", "Unknown"]),
         ]

@@ -15,8 +15,8 @@ import pytest
 
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.diagnosis import why
-from kubectl_vc.output.cli_errors import CliError
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.cli_errors import CliError, NotFoundError
+from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
 from tenancy import wellknown
@@ -79,7 +79,7 @@ class Asker:
             "virtual_cluster": "",
             "as_tenant": False,
             "manager_namespace": HOME,
-            "form": OutputFormat.JSON,
+            "form": ReportFormat.JSON,
         }
         flags = ConfigFlags(kubeconfig=str(self.folder / side), namespace=namespace)
         await why.run_why(
@@ -222,5 +222,5 @@ async def test_missing_object_and_tenant_are_errors(synced: SyncerWorld, asker: 
         await asker.run("super", "pod/none", virtual_cluster=f"{synced.tenant.namespace}/none")
     tenant = f"{synced.tenant.namespace}/{synced.tenant.name}"
     for options in ({}, {"as_tenant": True}):
-        with pytest.raises(CliError, match="Pod default/none was not found in the virtual"):
+        with pytest.raises(NotFoundError, match="Pod default/none was not found in the virtual"):
             await asker.run("super", "pod/none", virtual_cluster=tenant, **options)

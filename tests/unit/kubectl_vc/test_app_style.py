@@ -136,6 +136,9 @@ BAD_INPUT = [
     (("get", "a", "b"), 'unexpected argument "b".'),
     (("get", "web", "-l", "a=b"), "NAME and -l cannot be used together"),
     (("get", "-o", "jsonpath"), "jsonpath needs a template. Write jsonpath=TEMPLATE"),
+    (("doctor", "-o", "name"), "must be one of table, json."),
+    (("why", "pod/web", "-o", "yaml"), "must be one of table, json."),
+    (("policy", "check", "-f", "x", "-o", "wide"), "must be one of table, json."),
     (("get", "-o", "json=x"), "must be one of table, wide, json, yaml, name"),
     (("list", "-owide=x"), "must be one of table"),
     (("list", "web"), 'unexpected argument "web".'),
@@ -162,6 +165,9 @@ BAD_INPUT = [
     (("logs", "web", "-fx"), "unknown shorthand flag: 'x' in -fx."),
     (("delete", "web", "--wait=maybe"), 'invalid argument "maybe" for "--wait" flag'),
     (("upgrade", "web"), "--cluster-version is missing. Add --cluster-version NAME."),
+    (("create", "-f", "a", "-f", "b"), "create takes one -f."),
+    (("kubeconfig", "web", "--ttl", "1h"), "--ttl needs --role."),
+    (("kubeconfig", "web", "--revoke", ""), "--revoke is empty."),
     (("restore", "web"), "--from is missing. Add --from NAME."),
     (("completion",), "SHELL is missing"),
     (("completion", "tcsh"), 'unsupported shell "tcsh". Use one of bash, zsh, fish.'),
@@ -175,6 +181,7 @@ def test_bad_input_ends_with_2_and_a_clear_sentence(words, told, monkeypatch, tm
     done = invoke(*words)
     assert told in done.stderr
     assert done.stderr.startswith("error: ")
+    assert done.stderr.splitlines()[0].endswith((".", "?"))
     assert done.stderr.splitlines()[-1].startswith("See 'kubectl vc")
     assert (done.exit_code, done.stdout) == (2, "")
 
@@ -193,7 +200,7 @@ def test_flags_stand_anywhere(monkeypatch, tmp_path):
         done = invoke(*words)
         assert (done.exit_code, done.stderr) == (
             1,
-            "error: /none cannot be read: No such file or directory\n",
+            "error: /none cannot be read: No such file or directory.\n",
         ), words
 
 

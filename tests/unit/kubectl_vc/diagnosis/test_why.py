@@ -13,7 +13,7 @@ from kubectl_vc.client.connection import SuperConnection
 from kubectl_vc.diagnosis import tenant_access, why
 from kubectl_vc.diagnosis.layer_table import diagnose
 from kubectl_vc.diagnosis.layers import LAYERS
-from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from tenancy.resources import PODS
 from tests.support.kubectl_vc.command_runner import invoke
@@ -45,9 +45,9 @@ REFUSED = event("SyncRejected", "spec.hostNetwork must not be true.", syncer=Tru
         (("why", "pod/web", "--vc", "A"), 2, "is not a VirtualCluster"),
         (("why", "pod/web", "--vc", "/web"), 2, "is not a VirtualCluster"),
         (("why", "pod/web", "--vc", "web", "-n", "A"), 2, "is not a namespace"),
-        (("why", "pod/web", "-o", "yaml"), 2, "text or JSON"),
+        (("why", "pod/web", "-o", "yaml"), 2, "must be one of table, json"),
         (("why", "pod/web", "--kubeconfig", "/none"), 1, "/none"),
-        (("doctor", "-o", "name"), 2, "table or JSON"),
+        (("doctor", "-o", "name"), 2, "must be one of table, json"),
         (("doctor", ""), 2, "NAME is empty"),
         (("doctor", "--kubeconfig", "/none"), 1, "/none"),
     ],
@@ -122,7 +122,7 @@ async def test_tenant_view_reads_nothing_of_the_super_cluster(monkeypatch):
     monkeypatch.setattr(tenant_access, "connect_tenant", connect_tenant)
     out = io.StringIO()
     options = why.WhyOptions(
-        virtual_cluster="web", as_tenant=True, manager_namespace="m", form=OutputFormat.JSON
+        virtual_cluster="web", as_tenant=True, manager_namespace="m", form=ReportFormat.JSON
     )
     await why.run_why(ConfigFlags(), Terminal(out, out), wanted="pod/web", options=options)
     assert read == ["VirtualCluster"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubectl_vc.inspection.logs import LogOptions, build_words, is_about
+from kubectl_vc.inspection.logs import LogOptions, build_selector, build_words, is_about
 
 ROOT = "default-b41df0-web"
 
@@ -19,6 +19,19 @@ def options(component: str = "etcd", **fields) -> LogOptions:
             **fields,
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("component", "selector"),
+    [
+        ("etcd", "component-name=etcd"),
+        ("dns", "component-name=coredns"),
+        ("metrics-server", "component-name=metrics-server"),
+        ("syncer", "app.kubernetes.io/name=vc-syncer"),
+    ],
+)
+def test_the_pods_of_a_component(component, selector):
+    assert build_selector(component) == selector
 
 
 def test_words_of_kubectl():

@@ -123,10 +123,18 @@ def test_a_policy_speaks_for_itself():
             errors.Timeout("https://super: no answer within 15 s"),
             "the API server cannot be reached",
         ),
+        (
+            errors.NotSent("https://super: GET /apis/x/y?a=b: Connection refused"),
+            "reached: https://super: Connection refused. Check",
+        ),
+        (
+            from_status(404, 'namespaces "n" not found', "NotFound", kind="namespaces", name="n"),
+            "the namespace n does not exist. Create it with `kubectl create namespace n`, or",
+        ),
         (errors.Untrusted("https://super: TLS failed"), "Put the certificate of its CA into"),
         (from_status(401, "Unauthorized"), "Log in again, or choose others"),
         (from_status(503, "etcd is away"), "the API server failed: etcd is away"),
-        (errors.CredentialsError("the kubeconfig has no context 'x'"), "no context 'x'"),
+        (errors.CredentialsError("the kubeconfig has no context 'x'"), "no context 'x'."),
         (from_status(409, "it changed\n  meanwhile"), "it changed meanwhile"),
     ],
 )

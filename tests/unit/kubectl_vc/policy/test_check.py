@@ -78,9 +78,11 @@ def test_all_fields_of_the_definition_are_known():
     [
         ((), GOOD, 2, "-f is missing"),
         (("-f", "-", "--policy", "a", "--vc", "b"), GOOD, 2, "cannot be used together"),
-        (("-f", "-", "-o", "name"), GOOD, 2, "prints a table or JSON"),
+        (("-f", "-", "-o", "name"), GOOD, 2, "must be one of table, json"),
         (("-f", "/none.yaml"), GOOD, 1, "/none.yaml"),
-        (("-f", "-"), "", 1, "has no object"),
+        (("-f", "-"), "", 1, "standard input has no object"),
+        (("-f", "-", "-f", "/none.yaml"), GOOD, 1, "/none.yaml"),
+        (("-f", "-", "-f", ""), GOOD, 2, "-f is missing"),
         (("-f", "-"), "a: [", 1, "is not YAML or JSON"),
         (("-f", "-"), "[1]", 1, "without kind"),
         (("-f", "-"), "kind: 7", 1, "without kind"),

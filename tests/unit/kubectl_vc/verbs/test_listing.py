@@ -16,14 +16,15 @@ NEW = {
 }
 OLD = {
     "metadata": {"name": "old", "namespace": "shop", "creationTimestamp": "2025-12-30T00:00:00Z"},
-    "spec": {"clusterVersionName": "v1.35"},
+    "spec": {"clusterVersionName": "v1.35", "policyRef": {"name": "trusted"}},
     "status": {
         "phase": "Running",
         "version": "v1.35.1",
         "endpoint": "https://192.0.2.1:30001",
         "clusterNamespace": "shop-abcdef-old",
         "conditions": [
-            {"type": "Ready", "status": "True", "reason": "Ready", "message": "all\n well"}
+            {"type": "Ready", "status": "True", "reason": "Ready", "message": "all\n well"},
+            {"type": "Synced", "status": "False", "reason": "StoreWentBack"},
         ],
     },
 }
@@ -31,9 +32,9 @@ OLD = {
 
 def test_the_table_has_the_age_last_and_reports_what_is_not_known():
     assert listing.build_table([NEW, OLD], now=NOW, everywhere=False, form=OutputFormat.TABLE) == (
-        "NAME   PHASE     READY     VERSION   ENDPOINT                  AGE\n"
-        "new    Pending   Unknown   <none>    <none>                    60s\n"
-        "old    Running   True      v1.35.1   https://192.0.2.1:30001   3d\n"
+        "NAME   PHASE     READY     SYNCED    POLICY     VERSION   ENDPOINT                  AGE\n"
+        "new    Pending   Unknown   Unknown   baseline   <none>    <none>                    60s\n"
+        "old    Running   True      False     trusted    v1.35.1   https://192.0.2.1:30001   3d\n"
     )
 
 
@@ -42,11 +43,12 @@ def test_namespaces_come_first_and_wide_adds_columns():
         [OLD], now=NOW, everywhere=True, form=OutputFormat.WIDE
     ).splitlines()
     assert lines[0].split() == [
-        *("NAMESPACE", "NAME", "PHASE", "READY", "VERSION", "ENDPOINT"),
+        *("NAMESPACE", "NAME", "PHASE", "READY", "SYNCED", "POLICY", "VERSION", "ENDPOINT"),
         *("CLUSTER-VERSION", "ROOT-NAMESPACE", "MESSAGE", "AGE"),
     ]
     assert lines[1].split() == [
-        *("shop", "old", "Running", "True", "v1.35.1", "https://192.0.2.1:30001"),
+        *("shop", "old", "Running", "True", "False", "trusted", "v1.35.1"),
+        "https://192.0.2.1:30001",
         *("v1.35", "shop-abcdef-old", "all", "well", "3d"),
     ]
 
