@@ -3,7 +3,7 @@
 Runs against a super cluster with the chart installed (`make up`). Creates tenants of 1.35 at once,
 and changes their ClusterVersion to 1.36. A quota without pods in the root namespace of one tenant
 keeps its new API server away. The rollout must stop there, the tenants that wait must be as before,
-and the rollout must go on when the quota is gone. Prints time and memory per tenant, and writes
+and the rollout must go on when the quota is deleted. Prints time and memory per tenant, and writes
 JSON to `bench/results/`. Ends with 1 if the rollout did something else.
 """
 
@@ -35,7 +35,7 @@ _PROBE = ("get", "--raw", "/readyz", "--request-timeout=2s")
 
 @dataclass
 class RolloutLog:
-    """What was seen of a rollout, by the seconds since it began."""
+    """Observations of a rollout, by the seconds since it began."""
 
     changed: dict[str, float] = field(default_factory=dict)
     """When the API server of each tenant first was of the new minor."""

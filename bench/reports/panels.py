@@ -91,6 +91,10 @@ def _named(results: Mapping[str, Any]) -> Iterator[tuple[str, RunSpread]]:
         for each in results["commands"]:
             if not each["command"].endswith("--help"):  # their times are alike
                 yield f"{each['command']}, ms", spread([float(each["own_ms"])])
+    elif "away_s" in results:
+        yield "API server away s", spread(list(results["away_s"].values()))
+        for when in ("before", "after"):
+            yield f"memory a tenant {when} mib", spread(results[f"memory_{when}_mib"])
     elif "sums" in results:
         for each in results["sums"]:
             title = f"{each['side']} {each['client']} {each['purpose']} requests"

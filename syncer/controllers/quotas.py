@@ -15,6 +15,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
+from syncer.controllers import reverted_edits
 from syncer.model.keys import LIMIT_RANGE, RESOURCE_QUOTA, SERVICE_VARIABLES, TOKEN, Key
 from syncer.rules.configuration import config_maps_secrets
 from syncer.rules.quota import quota_objects
@@ -85,16 +86,18 @@ def _list_concerned(key: Key, session: Session) -> list[tuple[Resource, Entry]]:
 # --- the report in the tenant ---------------------------------------------------------------------
 
 
-async def reconcile_report(_: Key, session: Session) -> Result:
+async def reconcile_report(key: Key, session: Session) -> Result:
     """Write the ConfigMap that shows the tenant its quota, or delete it if there is none."""
     accountant = session.quota
     entry = session.stores[CONFIG_MAPS.kind].get(*names.QUOTA_REPORT)
     if session.stores["Namespace"].get("", names.QUOTA_REPORT[0]) is None:
         return Done()
     if not accountant.hard:
+        session.synced_states.forget(key)
+        session.synced_states.pop_deletion(key)
         if entry is not None and not entry.deleting:
-            key = session.build_key(CONFIG_MAPS.kind, *names.QUOTA_REPORT)
-            await session.writer.delete_tenant_object(key, CONFIG_MAPS, entry)
+            written_key = session.build_key(CONFIG_MAPS.kind, *names.QUOTA_REPORT)
+            await session.writer.delete_tenant_object(written_key, CONFIG_MAPS, entry)
         return Done()
     waiting = [
         (f"{key.kind} {key.namespace}/{key.name}".replace(" /", " "), str(problem))
@@ -103,12 +106,25 @@ async def reconcile_report(_: Key, session: Session) -> Result:
     wanted = quota_objects.build_report(
         accountant.hard, accountant.count_used(), waiting, accountant.waiting_count
     )
-    if entry is None or not config_maps_secrets.has_same_content(entry.decode(), wanted):
-        try:
-            await session.writer.apply_unguarded(CONFIG_MAPS, wanted)
-        except (errors.Forbidden, errors.Invalid) as problem:  # by a webhook of the tenant
-            _log.info("quota.report_refused", problem=str(problem))
-            return RequeueAfter(FOREIGN_RETRY_SECONDS)
+    states = session.synced_states
+    if entry is not None and config_maps_secrets.has_same_content(entry.decode(), wanted):
+        states.record(key, wanted["data"], entry.resource_version)
+        return Done()
+    try:
+        written = await session.writer.apply_unguarded(CONFIG_MAPS, wanted)
+    except (errors.Forbidden, errors.Invalid) as problem:  # by a webhook of the tenant
+        _log.info("quota.report_refused", problem=str(problem))
+        return RequeueAfter(FOREIGN_RETRY_SECONDS)
+    if entry is None:
+        await reverted_edits.report_recreated(key, CONFIG_MAPS, written, session)
+    else:
+        found = entry.decode().get("data") or {}
+        shown = {
+            name: found.get(name) for name in wanted["data"]
+        }  # a key of the tenant's own stays
+        if states.is_replaced(key, shown, entry):
+            await reverted_edits.report_reverted(CONFIG_MAPS, entry, ["data"], session)
+    states.record(key, wanted["data"], written["metadata"]["resourceVersion"])
     return Done()
 
 

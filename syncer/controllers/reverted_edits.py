@@ -79,6 +79,17 @@ async def report_recreated(key: Key, resource: Resource, written: Object, sessio
     await _record(resource, entry, message, session)
 
 
+async def report_restored_keys(
+    resource: Resource, tenant_x: Entry, paths: Sequence[str], session: Session
+) -> None:
+    """Report labels and annotations of the super cluster that the tenant removed."""
+    message = (
+        f"{diff.format_paths(sorted(paths))}: the removal was reverted, because the super cluster"
+        " sets this key. A value of your own stays."
+    )
+    await _record(resource, tenant_x, message, session)
+
+
 async def report_policy_refused(
     resource: Resource, tenant_x: Entry, path: str, field: str, session: Session
 ) -> None:

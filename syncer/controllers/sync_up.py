@@ -147,7 +147,13 @@ async def write_fields_up(
         whole = {**(body or {}), **metadata}
         try:
             # Without a version nothing was written, or another writer has changed the object too.
-            return bool(await write_tenant_object(kind, key, whole, session, observed=observed))
+            version = await write_tenant_object(kind, key, whole, session, observed=observed)
+            restored = transparent_metadata.list_restored(observed.body["metadata"], metadata)
+            if version and restored:
+                await reverted_edits.report_restored_keys(
+                    kind.resource, observed.entry, restored, session
+                )
+            return bool(version)
         except rejection_events.REFUSAL_ERRORS as problem:
             _log.info("tenant.metadata_refused", problem=str(problem))
     return body is not None and bool(

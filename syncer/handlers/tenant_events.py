@@ -90,6 +90,8 @@ class TenantEvents:
             session.metrics.suspect_drift(ClusterSide.TENANT, key, revision)
         if kind == CONFIG_MAPS.kind and entry.key == names.QUOTA_REPORT and live:
             report = session.build_key(QUOTA_REPORT, "", "")
+            if new is None and news is EventOrigin.FOREIGN:
+                session.synced_states.record_deletion(report)
             session.queue.add_after(report, quota_objects.REPORT_SECONDS, low=True)
         if kind != "Pod":
             session.enqueue(key, low=not live)

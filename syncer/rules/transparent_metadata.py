@@ -156,6 +156,22 @@ def _list_sizes(tenant_metadata: Mapping[str, Any]) -> Iterator[int]:
             yield size
 
 
+def list_restored(tenant_metadata: Mapping[str, Any], body: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the keys that were removed in the tenant and that a patch adds again.
+
+    The record still lists such a key. The syncer removes a key together with its record.
+    """
+    record = transparent_record.read_record(tenant_metadata)
+    return [
+        f"metadata.{field}.{key}"
+        for field in FIELDS
+        for key, value in (body["metadata"].get(field) or {}).items()
+        if value is not None
+        and key in record[field]
+        and key not in (tenant_metadata.get(field) or {})
+    ]
+
+
 def build_body(tenant_object: Mapping[str, Any], change: MetadataChange) -> Object | None:
     """Return the body of the patch, or None if nothing differs.
 

@@ -62,6 +62,15 @@ class SyncedStates:
             and parse_revision(tenant_x.resource_version) > found.revision
         )
 
+    def is_replaced(self, key: Key, found: Mapping[str, Any], tenant_x: Entry) -> bool:
+        """Return whether an object that only the syncer writes has another state than recorded."""
+        state = self._states.get((key, ""))
+        return (
+            state is not None
+            and state.digest != _compute_digest(found)
+            and parse_revision(tenant_x.resource_version) > state.revision
+        )
+
     def forget_part(self, key: Key, subresource: str = "") -> SyncedState | None:
         """Forget one part of an object, because another state is written. Returns the record."""
         return self._states.pop((key, subresource), None)

@@ -39,6 +39,13 @@ class ConformanceCase:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")[:100].rstrip("-")
 
 
+def identify(name: str) -> str:
+    """Return a case's name with its tags in a fixed order. Minors order them differently."""
+    tags = sorted(re.findall(r"\[[^\]]*\]", name))
+    words = re.sub(r"\[[^\]]*\]", " ", name).split()
+    return " ".join([*tags, *words])
+
+
 def parse(text: str) -> list[ConformanceCase]:
     """The cases that `--list-conformance-tests` prints, in its order.
 

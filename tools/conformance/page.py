@@ -71,7 +71,7 @@ class FurtherRun:
 
     @property
     def title(self) -> str:
-        """What ran where."""
+        """The minors of the tenant and of the super cluster."""
         return f"a tenant of {self.version} on a super cluster of {self.super_version}"
 
 

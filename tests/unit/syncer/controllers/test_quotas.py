@@ -8,6 +8,8 @@ import pytest
 
 from kubeio.controller.worker import Done, NotReadyYet
 from syncer.controllers import quotas
+from syncer.controllers.reverted_edits import SYNC_REVERTED
+from syncer.handlers import tenant_events
 from syncer.handlers.dispatcher import Dispatcher
 from syncer.model.keys import HOME, LIMIT_RANGE, QUOTA_REPORT, RESOURCE_QUOTA, TOKEN
 from syncer.safety.quota_accounting import QUOTA_EXCEEDED, QuotaExceededError
@@ -113,6 +115,48 @@ async def test_the_report_shows_what_is_used_and_is_written_on_a_difference_only
     world.session.quota.set_hard({})
     await quotas.reconcile_report(key, world.session)
     assert world.above.writes()[-1] == ("delete", "ConfigMap", names.QUOTA)
+
+
+@pytest.mark.parametrize(
+    ("data", "version", "reverted"),
+    [
+        ({"hard": "services: 9\n"}, "999000", True),
+        ({"hard": "services: 9\n", "mine": "1"}, "999000", True),
+        ({"mine": "1"}, "999000", False),
+        ({"hard": "services: 9\n"}, "1", False),  # an older state
+    ],
+)
+async def test_an_edit_of_the_report_is_reverted_with_an_event(
+    data: dict[str, str], version: str, reverted: bool
+):
+    world = limited(services=5)
+    world.tenant_has("Namespace", "kube-public", namespace="")
+    world.above.has("Namespace", "kube-public", {})
+    key = world.key(QUOTA_REPORT, "", "")
+    await quotas.reconcile_report(key, world.session)
+    assert world.told() == []
+    edited = {**world.above.bodies[-1]["data"], **data}
+    world.tenant_has(
+        "ConfigMap", names.QUOTA, "kube-public", data=edited, metadata={"resourceVersion": version}
+    )
+    # The usage may change at the same time.
+    world.session.quota.reserve(world.key("Service", "web", "a"), {"services": 2000})
+    await quotas.reconcile_report(key, world.session)
+    assert world.told() == [SYNC_REVERTED] * reverted
+
+
+async def test_a_report_that_the_tenant_deleted_is_made_again_with_an_event():
+    world = limited(services=5)
+    world.tenant_has("Namespace", "kube-public", namespace="")
+    world.above.has("Namespace", "kube-public", {})
+    key = world.key(QUOTA_REPORT, "", "")
+    tenant_events.TenantEvents(world.session).subscribe()
+    await quotas.reconcile_report(key, world.session)
+    gone = world.tenant_has("ConfigMap", names.QUOTA, "kube-public")
+    world.session.stores["ConfigMap"].discard(gone, live=True)
+    world.above.lacks("ConfigMap", names.QUOTA)
+    await quotas.reconcile_report(key, world.session)
+    assert world.told() == [SYNC_REVERTED]
 
 
 async def test_a_super_namespace_gets_the_quota_and_defaults_for_requests():

@@ -12,7 +12,9 @@ from kubeio.cache.store import parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import parked_writes, sync_up
 from syncer.controllers.rejection_events import ADJUSTED
+from syncer.controllers.reverted_edits import SYNC_REVERTED
 from syncer.controllers.sync_up import ObservedTenantObject
+from syncer.model.metadata import transparent_record
 from syncer.rules import registry
 from syncer.rules.transparent_metadata import MAX_VALUE_LENGTH
 from syncer.safety.hot_loop_guard import (
@@ -167,3 +169,27 @@ async def test_without_a_super_object_the_keys_are_removed(kind):
     )
     removed = {KEY: None, wellknown.TRANSPARENT_KEYS: None}
     assert body["metadata"]["annotations"] == removed
+
+
+@pytest.mark.parametrize("value", [None, "2", "1"])
+async def test_a_key_of_the_super_cluster_that_the_tenant_removed_comes_back_with_an_event(
+    value: str | None,
+):
+    world = SessionWorld(policy=OPEN)
+    record = transparent_record.encode_record(
+        {"annotations": {KEY: transparent_record.compute_digest("1")}}
+    )
+    own = {KEY: value} if value is not None else {}
+    metadata = {"annotations": {**own, wellknown.TRANSPARENT_KEYS: record}}
+    entry = world.tenant_has("Service", "x", spec={}, metadata=metadata)
+    world.above.has("Service", "x", entry.decode())
+    live = world.super_has("Service", "x", metadata={"annotations": {KEY: "1"}})
+    body = await sync_up.build_metadata_up(
+        SERVICE, entry, entry.decode(), live.decode(), world.session
+    )
+    seen = ObservedTenantObject(entry, entry.decode())
+    key = world.key("Service", "web", "x")
+    await sync_up.write_fields_up(SERVICE, key, None, body, world.session, observed=seen)
+    assert world.told() == ([SYNC_REVERTED] if value is None else [])
+    if value is None:
+        assert f"metadata.annotations.{KEY}" in world.above.bodies[-1]["message"]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tools.conformance.cases import ConformanceCase, batches, chosen, focus, parse
+from tools.conformance.cases import ConformanceCase, batches, chosen, focus, identify, parse
 
 LISTED = """\
 - testname: Pods, one
@@ -80,3 +80,12 @@ def test_a_slug_is_a_short_file_name():
 
     assert slug.startswith("sig-node-probing-container-should-not-be-restarted-cat-tmp-x-y")
     assert len(slug) <= 100
+
+
+def test_a_case_is_the_same_whatever_the_order_of_its_tags():
+    old = "[sig-x] Some [Serial] case runs [NodeConformance] [Conformance]"
+    new = "[sig-x] Some case runs [Conformance] [NodeConformance] [Serial]"
+
+    assert identify(old) == identify(new)
+    assert identify(old) != identify(new.replace("runs", "ends"))
+    assert identify(old) != identify(new.replace(" [Serial]", ""))
