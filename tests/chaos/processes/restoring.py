@@ -89,12 +89,18 @@ async def _is_counted(turn: DrillTurn, tenant: DrillTenant) -> bool:
     """
     root = await turn.stage.below.get(NAMESPACES, tenant.tenant.root)
     found = (root["metadata"].get("annotations") or {}).get(wellknown.STORE_REVISION, "0")
+    contents = await rest.contents(tenant.client)
+    newest = max(
+        int(body["metadata"]["resourceVersion"]) for bodies in contents.values() for body in bodies
+    )
+    # A status that goes up raises a revision of the tenant, and is nothing to count. A copy that
+    # was written from a bumped store keeps a revision that the store which stays has not reached.
     owned = rest.list_owned(await rest.contents(turn.stage.below), tenant)
-    # A status that goes up raises a revision of the tenant, and is nothing to count.
     revisions = [
-        body["metadata"]["annotations"].get(wellknown.STORE_REVISION, "0") for *_, body in owned
+        int(body["metadata"]["annotations"].get(wellknown.STORE_REVISION, "0"))
+        for *_, body in owned
     ]
-    return int(found) >= max(map(int, revisions))
+    return int(found) >= max((each for each in revisions if each <= newest), default=0)
 
 
 async def _confirm(turn: DrillTurn, tenant: DrillTenant) -> None:
