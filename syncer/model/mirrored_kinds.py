@@ -261,8 +261,11 @@ def _is_empty(value: Any) -> bool:
 
 
 def build_replacement(own: Mapping[str, Any], wanted: Object) -> Object:
-    """Return the PUT body that makes a tenant object as wanted. The object keeps its finalizers."""
+    """Return the PUT body that makes a tenant object as wanted.
+
+    The object keeps its finalizers and owners, which are the tenant's own.
+    """
     there = own["metadata"]
-    kept = {key: there[key] for key in ("finalizers",) if key in there}
+    kept = {key: there[key] for key in ("ownerReferences", "finalizers") if key in there}
     identity = {"uid": there["uid"], "resourceVersion": there["resourceVersion"]}
     return {**wanted, "metadata": {**wanted["metadata"], **identity, **kept}}

@@ -133,7 +133,7 @@ def test_what_differs(own, is_same):
     assert shown(**own) == is_same
 
 
-def test_a_replacement_is_of_the_very_object_and_keeps_finalizers():
+def test_a_replacement_is_of_the_very_object_and_keeps_finalizers_and_owners():
     mirror = MIRRORS_BY_KIND["StorageClass"]
     wanted = mirrored_kinds.build_mirror(mirror, {"metadata": METADATA, "provisioner": "p"})
     own = {
@@ -153,6 +153,7 @@ def test_a_replacement_is_of_the_very_object_and_keeps_finalizers():
         "uid": "t",
         "resourceVersion": "9",
         "finalizers": ["f/x"],
+        "ownerReferences": [{"name": "x"}],
     }
     assert body["provisioner"] == "p"
 
