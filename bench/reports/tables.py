@@ -342,6 +342,23 @@ def _provision(results: TableFigures) -> Iterator[str]:
         yield f"| vc-manager's CPU-s for them | {together['manager_cpu_s']:.1f} | |"
 
 
+def _rollout(results: TableFigures) -> Iterator[str]:
+    others = [away for name, away in results["away_s"].items() if name != results["broken"]]
+    changed = results["changed_at_stop"]
+    pace = max(results["changed_s"][name] for name in changed) / len(changed)
+    before, after = (spread(results[f"memory_{when}_mib"]) for when in ("before", "after"))
+    yield f"| {len(results['tenants'])} tenants upgraded in waves | found |"
+    yield "|---|---|"
+    yield f"| most that changed at once | {results['most_at_once']} |"
+    yield f"| changed when the rollout stopped for one that did not come back | {len(changed)} |"
+    yield f"| time of a tenant before the stop, s | {pace:.0f} |"
+    yield f"| repaired after s | {results['repaired_s']:.0f} |"
+    yield f"| all changed after s | {results['all_s']:.0f} |"
+    yield f"| API server of another tenant away, s | {report.cell(spread(others))} |"
+    yield f"| memory of a control plane before, MiB | {report.cell(before)} |"
+    yield f"| memory of a control plane after, MiB | {report.cell(after)} |"
+
+
 def _agent(results: TableFigures) -> Iterator[str]:
     yield "| | median (lowest to highest) | goal |"
     yield "|---|---|---|"
@@ -416,6 +433,7 @@ _MAKERS: Mapping[str, Callable[[TableFigures], Iterator[str]]] = {
     **{name: _listed(*rows) for name, rows in _OF.items()},
     **{name: _load(*rows) for name, rows in _LOADS.items()},
     "provision": _provision,
+    "rollout": _rollout,
     "agent": _agent,
     "agent-steps": _agent_steps,
     "pages": _pages,
