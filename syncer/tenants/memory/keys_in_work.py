@@ -12,20 +12,20 @@ class KeysInWork:
 
     def __init__(self) -> None:
         self._count = 0
-        self._idle: asyncio.Event | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def start(self) -> None:
         """Count one more key in work. `finish` must follow."""
         self._count += 1
+        self._idle.clear()
 
     def finish(self) -> None:
         """Count one key less in work."""
         self._count -= 1
-        if self._idle is not None and not self._count:
+        if not self._count:
             self._idle.set()
 
     async def wait_idle(self) -> None:
-        """Wait until no key is in work."""
-        if self._count:
-            self._idle = asyncio.Event()
-            await self._idle.wait()
+        """Wait until no key is in work. Several may wait at once."""
+        await self._idle.wait()

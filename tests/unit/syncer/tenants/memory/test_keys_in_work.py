@@ -24,3 +24,14 @@ async def test_the_last_key_ends_the_wait():
     keys.finish()
     await idle()
     assert waiting.done()
+
+
+async def test_the_last_key_ends_each_wait():
+    """The end of a plan and a restart may drain one session at the same time."""
+    keys = KeysInWork()
+    keys.start()
+    waiting = [asyncio.ensure_future(keys.wait_idle()) for _ in range(2)]
+    await idle()
+    keys.finish()
+    await idle()
+    assert all(each.done() for each in waiting)
