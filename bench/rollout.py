@@ -9,7 +9,6 @@ JSON to `bench/results/`. Ends with 1 if the rollout did something else.
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
@@ -21,6 +20,8 @@ from typing import Any
 
 from bench.programs import image_python, super_cluster
 from bench.programs.super_cluster import MIB, SuperKubectl, create_at_once, root_of, tenants
+from bench.reports import report
+from bench.reports.statistics import spread
 
 VERSION = "bench-rollout"
 """Name of the ClusterVersion of the measurement."""
@@ -212,33 +213,31 @@ def measure(cluster: SuperKubectl, arguments: argparse.Namespace) -> dict[str, A
     }
 
 
+def rows(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the title and the figure of each row of the tables."""
+    others = [away for name, away in results["away_s"].items() if name != results["broken"]]
+    changed = results["changed_at_stop"]
+    pace = max((results["changed_s"][name] for name in changed), default=0.0) / (len(changed) or 1)
+    yield "most that changed at once", f"{results['most_at_once']}"
+    yield "changed when the rollout stopped for one that did not come back", f"{len(changed)}"
+    yield "time of a tenant before the stop, s", f"{pace:.0f}"
+    yield "repaired after s", f"{results['repaired_s']:.0f}"
+    yield "all changed after s", f"{results['all_s']:.0f}"
+    yield "API server of another tenant away, s", report.cell(spread(others))
+    for when in ("before", "after"):
+        memory = report.cell(spread(results[f"memory_{when}_mib"]))
+        yield f"memory of a control plane {when}, MiB", memory
+
+
 def table(results: Mapping[str, Any]) -> str:
-    """Return the figures as lines for people."""
-    names, broken = results["tenants"], results["broken"]
-    others = [results["away_s"].get(name, 0.0) for name in names if name != broken]
-    first = [results["changed_s"][name] for name in results["changed_at_stop"]]
-    each = max(first) / len(first) if first else 0.0
+    """Return the figures and the faults as lines for people."""
     lines = [
         f"machine: {results['cores']} cores, load {results['noise']['load_1min']:.2f}",
-        (
-            f"{len(names)} tenants from {OLD} to {NEW}, {results['max_unavailable']} at once:"
-            f" {results['all_s']:.0f} s with the stop, before it {each:.0f} s a tenant"
-        ),
-        f"most that changed at once: {results['most_at_once']}",
-        (
-            f"stopped at {broken} with {len(results['changed_at_stop'])} changed:"
-            f" {results['stopped']}, repaired after {results['repaired_s']:.0f} s"
-        ),
-        (
-            f"API server away, other tenants: median {statistics.median(others):.0f} s,"
-            f" longest {max(others):.0f} s"
-        ),
-        (
-            f"memory a tenant: {statistics.median(results['memory_before_mib']):.0f} MiB before,"
-            f" {statistics.median(results['memory_after_mib']):.0f} MiB after"
-        ),
+        f"{len(results['tenants'])} tenants from {OLD} to {NEW}",
+        *(f"{title}: {figure}" for title, figure in rows(results)),
+        *(f"fault: {fault}" for fault in find_faults(results)),
     ]
-    return "\n".join([*lines, *(f"fault: {fault}" for fault in find_faults(results))])
+    return "\n".join(lines)
 
 
 def main() -> int:

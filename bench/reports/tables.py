@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bench import agent, agent_steps
+from bench import agent, agent_steps, rollout
 from bench.memory.fairness import ENOUGH
 from bench.programs.super_cluster import MIB, ROOT
 from bench.reports import report
@@ -343,20 +343,10 @@ def _provision(results: TableFigures) -> Iterator[str]:
 
 
 def _rollout(results: TableFigures) -> Iterator[str]:
-    others = [away for name, away in results["away_s"].items() if name != results["broken"]]
-    changed = results["changed_at_stop"]
-    pace = max(results["changed_s"][name] for name in changed) / len(changed)
-    before, after = (spread(results[f"memory_{when}_mib"]) for when in ("before", "after"))
     yield f"| {len(results['tenants'])} tenants upgraded in waves | found |"
     yield "|---|---|"
-    yield f"| most that changed at once | {results['most_at_once']} |"
-    yield f"| changed when the rollout stopped for one that did not come back | {len(changed)} |"
-    yield f"| time of a tenant before the stop, s | {pace:.0f} |"
-    yield f"| repaired after s | {results['repaired_s']:.0f} |"
-    yield f"| all changed after s | {results['all_s']:.0f} |"
-    yield f"| API server of another tenant away, s | {report.cell(spread(others))} |"
-    yield f"| memory of a control plane before, MiB | {report.cell(before)} |"
-    yield f"| memory of a control plane after, MiB | {report.cell(after)} |"
+    for title, figure in rollout.rows(results):
+        yield f"| {title} | {figure} |"
 
 
 def _agent(results: TableFigures) -> Iterator[str]:

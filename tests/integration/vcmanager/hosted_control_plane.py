@@ -21,6 +21,7 @@ from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed.artifacts import binaries
 from vcmanager.pki import bundles
+from vcmanager.pki.inventory import CertificateFacts
 from vcmanager.plan import tenant_objects
 
 PROGRAMS = {
@@ -49,6 +50,17 @@ class HostTenant:
     def server(self) -> str:
         """Where the API is."""
         return f"https://127.0.0.1:{self.api_port}"
+
+    @property
+    def certificate_facts(self) -> CertificateFacts:
+        """Return facts that give the names of its certificates' Secrets."""
+        return CertificateFacts(
+            root=self.stage.root(self.cluster),
+            uid=self.cluster["metadata"]["uid"],
+            name="t",
+            domain="cluster.local",
+            api_address="10.0.0.1",
+        )
 
     async def pair(self, secret: str):
         """Return a certificate and its key."""

@@ -32,7 +32,6 @@ from tests.integration.vcmanager.hosted_control_plane import HostTenant, on_host
 from tests.support.eventually import eventually
 from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import KeyPair
-from vcmanager.pki.inventory import CertificateFacts
 
 
 @pytest.fixture(params=["short", "upstream", pytest.param("newest", marks=pytest.mark.thorough)])
@@ -287,13 +286,7 @@ def replace_files(folder: Path, made: KeyPair) -> None:
 )
 async def test_renewed_files_are_served_without_a_restart(tenant: HostTenant, tmp_path: Path):
     """The rows of `reloaded_files` for servers and for clients of etcd, with the real programs."""
-    facts = CertificateFacts(
-        root=tenant.stage.root(tenant.cluster),
-        uid=tenant.cluster["metadata"]["uid"],
-        name="t",
-        domain="cluster.local",
-        api_address="10.0.0.1",
-    )
+    facts = tenant.certificate_facts
     leaves = {row.secret: row for row in inventory.list_leaves(facts)}
     now, day = datetime.now(UTC), timedelta(days=1)
     own = await tenant.pair("apiserver-etcd-client")
