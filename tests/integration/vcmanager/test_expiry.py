@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from kubeio import errors
 from kubeio.api.client import Client
 from tenancy import resources
-from tests.integration.vcmanager.conftest import ManagerStage
+from tests.integration.vcmanager.conftest import ManagerStage, installed
 from tests.integration.vcmanager.hosted_control_plane import HostTenant, on_host
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from vcmanager.pki import bundles, checks, inventory
 
@@ -56,9 +58,17 @@ async def expire(tenant: HostTenant) -> None:
     await days_ago(stage, 400).work(tenant.cluster)
 
 
-# After other tests of its process the authority of the agents is newer than the past clock, and no
-# certificate can begin before its authority. So it runs in `slow`, by itself.
-@pytest.mark.slow
+@pytest.fixture
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
+    """A super cluster whose authority of agents no earlier test created.
+
+    No certificate can begin before its authority, and this test issues certificates in the past.
+    """
+    with installed(tmp_path_factory.mktemp("expiry")) as made:
+        yield made
+
+
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 async def test_a_control_plane_whose_certificates_have_all_ended_comes_back_by_itself(
     stage: ManagerStage, tmp_path: Path
