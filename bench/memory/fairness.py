@@ -7,6 +7,7 @@ the clusters' own process, which shares its core with the servers.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bench.memory.measurement import Figures, SyncerRig, late
@@ -135,17 +136,61 @@ def writes_to(writes: Mapping[str, int], prefix: str) -> int:
 
 
 async def measure_hostile(rig: SyncerRig) -> list[Figures]:
-    """Good tenants alone, and beside one with all hostile acts at once."""
+    """Good tenants alone, beside one with all hostile acts at once, and beside the same suspended.
+
+    The suspended tenant is the control. Its acts cost the servers the same, and the syncer nothing
+    but the watch of the super cluster.
+    """
     asked = rig.asked
     hostile = rig.tenants - 1
     good = range(min(asked.regular, hostile))
-    pods, rate = len(good) * asked.regular_pods, asked.regular_rate
-    seconds = pods / rate + _SETTLING_SECONDS + _SPARE_SECONDS
     await rig.warm_up("first-")
-    alone = await rig.create("alone-", pods, good, rate)
+    alone = await rig.create("alone-", len(good) * asked.regular_pods, good, asked.regular_rate)
     await rig.delete("alone-")
     await rig.settled()
     burst = await rig.create(_HOSTILE, asked.greedy_pods, [hostile], asked.greedy_rate)
+    synced = await _during_acts(rig, "beside-", good, hostile)
+    memory = rig.memory()
+    await rig.delete("beside-")
+    await rig.stage.suspend(hostile)
+    await rig.settled()
+    suspended = await _during_acts(rig, "control-", good, hostile)
+    await rig.delete("control-")
+    found = felt_beside_hostile(alone, synced.pods, synced.acting)
+    control = felt_beside_hostile(alone, suspended.pods, suspended.acting)
+    return [
+        found
+        | {
+            "suspended_ready_ms": control["beside_ready_ms"],
+            "suspended_p99_to_alone": control["p99_to_alone"],
+            "p99_to_suspended": found["beside_ready_ms"]["p99"] / control["beside_ready_ms"]["p99"],
+            "acts": synced.acting["acts"],
+            "storm_changes": synced.storm["changes"],
+            "churned": len(synced.churn["names"]),
+            "hostile_burst_s": burst["took_s"],
+            "memory": memory,
+        }
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _ActsOutcome:
+    """The good tenants' pods during hostile acts, and the acts."""
+
+    pods: Figures
+    acting: Figures
+    storm: Figures
+    churn: Figures
+
+
+async def _during_acts(
+    rig: SyncerRig, prefix: str, good: Sequence[int], hostile: int
+) -> _ActsOutcome:
+    """Create the good tenants' pods while the hostile tenant does everything at once."""
+    asked = rig.asked
+    pods, rate = len(good) * asked.regular_pods, asked.regular_rate
+    seconds = pods / rate + _SETTLING_SECONDS + _SPARE_SECONDS
+    churned = f"hostile-churn-{prefix}"
     async with asyncio.TaskGroup() as group:
         acting = group.create_task(
             rig.stage.tell("act", tenant=hostile, per_second=asked.hostile_rate, seconds=seconds)
@@ -156,28 +201,17 @@ async def measure_hostile(rig: SyncerRig) -> list[Figures]:
         churn = group.create_task(
             rig.stage.tell(
                 "churn",
-                prefix="hostile-churn-",
+                prefix=churned,
                 tenants=[hostile],
                 per_second=asked.churn_rate,
                 life=_LIFE_SECONDS,
             )
         )
         await asyncio.sleep(_SETTLING_SECONDS)
-        beside = await rig.create("beside-", pods, good, rate)
+        beside = await rig.create(prefix, pods, good, rate)
         await acting
-        await rig.stage.tell("calm", prefix="hostile-churn-")
-    memory = rig.memory()
-    await rig.delete("beside-")
-    return [
-        felt_beside_hostile(alone, beside, acting.result())
-        | {
-            "acts": acting.result()["acts"],
-            "storm_changes": storm.result()["changes"],
-            "churned": len(churn.result()["names"]),
-            "hostile_burst_s": burst["took_s"],
-            "memory": memory,
-        }
-    ]
+        await rig.stage.tell("calm", prefix=churned)
+    return _ActsOutcome(beside, acting.result(), storm.result(), churn.result())
 
 
 def felt_beside_hostile(alone: Figures, beside: Figures, acting: Figures) -> Figures:

@@ -19,7 +19,7 @@ import trustme
 from bench.programs.super_cluster import ROOT
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
-from tenancy.resources import NAMESPACES
+from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
 from tests.support.controlplane import client_pair, kubeconfig
 from tests.support.declared_tenants import HOME, enlist
 from tests.support.memapi.clusters import service_range
@@ -67,14 +67,7 @@ class InMemoryStage:
 
     async def declare(self, count: int) -> None:
         """Declare tenants, as vc-manager leaves them."""
-        endpoint = Endpoint(
-            server=self._server(self.ports[0]),
-            name="super",
-            ca=self.authority.cert_pem.bytes(),
-            client_cert=self.pair[0],
-            client_key=self.pair[1],
-        )
-        async with Client(endpoint) as below:
+        async with Client(self._super_endpoint()) as below:
             space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
             await below.create(NAMESPACES, space)
             for number in range(count):
@@ -86,6 +79,22 @@ class InMemoryStage:
                 span = service_range(number)
                 await enlist(below, kubeconfigs, name=name, service_range=span)
                 self.tenants.append(name)
+
+    async def suspend(self, number: int) -> None:
+        """Suspend the syncing of a tenant."""
+        async with Client(self._super_endpoint()) as super_client:
+            patch = {"spec": {"suspend": True}}
+            name = self.tenants[number]
+            await super_client.patch(VIRTUAL_CLUSTERS, name, patch, namespace="default")
+
+    def _super_endpoint(self) -> Endpoint:
+        return Endpoint(
+            server=self._server(self.ports[0]),
+            name="super",
+            ca=self.authority.cert_pem.bytes(),
+            client_cert=self.pair[0],
+            client_key=self.pair[1],
+        )
 
     def _kubeconfig(self, name: str, port: int) -> bytes:
         ca = self.authority.cert_pem.bytes()
