@@ -62,6 +62,11 @@ class ProgramProcess:
         """Return whether the program has ended."""
         return self._popen.poll() is not None
 
+    @property
+    def exit_code(self) -> int | None:
+        """Return the exit code, negative for a signal, and None while the program runs."""
+        return self._popen.poll()
+
     def tail(self) -> str:
         """Return the end of the log."""
         lines = self.log.read_text(errors="replace").splitlines()[-15:]
