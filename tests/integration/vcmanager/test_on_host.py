@@ -333,7 +333,7 @@ async def test_renewed_files_are_served_without_a_restart(tenant: HostTenant, tm
     "tenant", ["short", pytest.param("newest", marks=pytest.mark.thorough)], indirect=True
 )
 async def test_open_watches_do_not_keep_a_stopped_api_server(tenant: HostTenant):
-    """REL-167. The controller manager watches. The kubelet kills a pod 30 s after its deletion."""
+    """REL-167. The controller manager watches. The kubelet kills a pod 20 s after its deletion."""
     api_server = tenant.processes[1]
-    await api_server.stop(patience=25)
+    await api_server.stop(patience=18)
     assert api_server.exit_code == 0, api_server.tail()
