@@ -16,7 +16,8 @@ SECTIONS = {
     "Evaluate": ("README", "docs/compare", "docs/limits", "docs/faq", "docs/conformance"),
     "Tutorials": ("docs/tutorials/*",),
     "How to, platform administrator": (
-        *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/usage", "docs/policy"),
+        *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/install-managed"),
+        *("docs/move-from-vcluster", "docs/usage", "docs/policy"),
         *(
             "docs/sync-rules",
             "docs/volume-snapshots",
