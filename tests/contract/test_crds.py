@@ -292,6 +292,22 @@ def test_every_field_is_described(resource):
     assert missing <= TYPE_FIELDS
 
 
+SHARED_DESCRIPTIONS = {"names", "matchLabels", "configMaps", "secrets"}
+"""Fields whose description says the same of each kind."""
+
+
+@pytest.mark.parametrize("resource", ALL)
+def test_a_field_that_reuses_a_schema_has_a_description_of_its_own(resource):
+    """A YAML alias takes the description of the field it repeats as well."""
+    described: dict[str, set[str]] = {}
+    for path, node in _iterate_properties(schema(resource), ""):
+        if node.get("type") in ("string", "boolean", "array") and node.get("description"):
+            name = path.rsplit(".", 1)[1].removesuffix("[]")
+            described.setdefault(node["description"], set()).add(name)
+    shared = {tuple(sorted(names)) for names in described.values() if len(names) > 1}
+    assert not {names for names in shared if not set(names) <= SHARED_DESCRIPTIONS}
+
+
 @pytest.mark.parametrize("resource", ALL)
 def test_every_column_is_described(resource):
     columns = crd(resource)["spec"]["versions"][0]["additionalPrinterColumns"]
