@@ -66,3 +66,13 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def assert_usage_error(words: tuple[str, ...], told: str) -> None:
+    """Fail unless a call ends with 2 and one clear sentence."""
+    done = invoke(*words)
+    assert told in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.splitlines()[0].endswith((".", "?"))
+    assert done.stderr.splitlines()[-1].startswith("See 'kubectl vc")
+    assert (done.exit_code, done.stdout) == (2, "")

@@ -1,8 +1,14 @@
 """Facts of `kubectl vc doctor` for tests: an installation in which everything works."""
 
+from dataclasses import replace
 from typing import Any
 
-from kubectl_vc.installation.installation_checks import CRD_NAMES, DEFAULT_CLASS_KEY
+from kubectl_vc.installation.check_table import CheckedLink, run_checks
+from kubectl_vc.installation.installation_checks import (
+    CRD_NAMES,
+    DEFAULT_CLASS_KEY,
+    INSTALLATION_CHECKS,
+)
 from kubectl_vc.installation.installation_facts import InstallationFacts
 from tests.support.kubectl_vc.object_faults import NOW, condition, lease, node
 
@@ -56,3 +62,8 @@ SOUND = InstallationFacts(
     tenant_policies=[named("baseline")],
     super_clusters=[ready("t1"), named("home")],
 )
+
+
+def check(**changed: Any) -> list[CheckedLink]:
+    """Return the results for an installation with some facts changed."""
+    return run_checks(replace(SOUND, **changed), INSTALLATION_CHECKS)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+import pytest
 
 from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
 from kubeio.http.transport_protocol import HttpRequest
 from syncer.safety import store_guard
 from syncer.safety.store_guard import StoreGuard
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, Resource
+from tests.support.directed import directed
 from tests.support.memapi import clusters, verbs
+from tests.support.memapi.api import MemoryApi
 from tests.support.memapi.cluster import MemoryCluster
-from tests.support.memapi.direct import RequestFate, WatchTap
+from tests.support.memapi.direct import DirectTransport, RequestFate, WatchTap
 from tests.support.memapi.refusals import StatusError
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -91,3 +97,25 @@ class Pair:
         """Return the writes that went to a side."""
         asked = self.wired[side].asked
         return [f"{each.method} {each.target}" for each in asked if each.method != "GET"]
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    above = clusters.fresh("above", "10.96.4.0/22", accounts=False)
+    below = clusters.fresh("below", "10.96.0.0/12", accounts=False)
+    wired = {"above": RecordedWire(), "below": RecordedWire()}
+    served = {"1": ("above", MemoryApi(above)), "2": ("below", MemoryApi(below))}
+
+    def wire(endpoint: Endpoint, fence: Any) -> DirectTransport:
+        side, api = served[endpoint.server[-1]]
+        return DirectTransport(api, wired[side], fence)
+
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(directed(wire))
+        clients = [
+            await stack.enter_async_context(Client(Endpoint(server=f"http://127.0.0.1:{number}")))
+            for number in (1, 2)
+        ]
+        made = Pair(above, below, *clients, wired)
+        made.make(below, NAMESPACES, "", {"metadata": {"name": TENANT.root}})
+        yield made

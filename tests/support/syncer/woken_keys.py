@@ -25,3 +25,13 @@ def woken(world: SessionWorld) -> bool:
         world.session.queue.done(key)
         taken.append(key)
     return world.key("Pod", "web", "p") in taken
+
+
+def queued(world: SessionWorld, kind: str) -> list[str]:
+    """Return the names of the waiting keys of a kind, and forget them all."""
+    found = []
+    while (key := world.session.queue.take()) is not None:
+        world.session.queue.done(key)
+        if key.kind == kind:
+            found.append(key.name)
+    return sorted(found)

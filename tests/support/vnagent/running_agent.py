@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import trustme
+from prometheus_client import REGISTRY
 
 from tenancy import agent_permissions, wellknown
 from tenancy.agent_permissions import AgentPermissions, KubeletCall
 from tests.support import tls_sockets
 from tests.support.vnagent import certificates
 from tests.support.vnagent.certificates import VALID, VC_UID, ClientCertificate, SigningAuthority
+from vnagent.authz import metrics
 from vnagent.authz.permissions import PermissionEnforcer
 from vnagent.authz.pod_authorizer import PodAuthorizer
 from vnagent.client.https_client import HttpsClient, ServerAddress
@@ -310,3 +312,28 @@ def echo_after_switch(peer: ssl.SSLSocket, head: bytes) -> None:
             return
         early += part
     peer.sendall(early)
+
+
+@contextlib.asynccontextmanager
+async def astray(folder, api: FakeKubelet, **other) -> AsyncIterator[RunningAgent]:
+    """Run an agent whose kubelet has a certificate of its own."""
+    kubelet = FakeKubelet(answer=saying(b"HTTP/1.1 500 no\r\nContent-Length: 0\r\n\r\n"))
+    async with staged(
+        folder, kubelet, kubelet_authority=trustme.CA(), api=api, wish=UpstreamSetting.AUTO, **other
+    ) as set_up:
+        yield set_up
+
+
+async def outcome(set_up: RunningAgent, context: ssl.SSLContext) -> str:
+    """Return how far a caller gets: its status, or `handshake`."""
+    try:
+        got = await set_up.send(LOGS, context)
+    except OSError:
+        return "handshake"
+    return got.split(b" ")[1].decode() if got else "handshake"
+
+
+def refused(reason: str, tenant: str = metrics.UNKNOWN_TENANT_LABEL) -> float:
+    """Return how many connections were refused for this."""
+    labels = {"tenant": tenant, "reason": reason}
+    return REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) or 0.0

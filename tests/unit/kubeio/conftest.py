@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from tests.support import wires
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Watch every asynchronous test of this folder."""
@@ -30,3 +32,9 @@ async def no_task_left_behind():
 def pytest_asyncio_loop_factories(config, item):
     """The loop in production is the one in its tests. Those with real servers run on asyncio's."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(params=wires.NAMES)
+def wire_in_use(request, monkeypatch):
+    """Every fault on each wire: a caller must not be able to tell them apart."""
+    wires.use(request.param, monkeypatch)

@@ -1,79 +1,22 @@
-"""`kubectl vc doctor`: the collection of its facts, and its table."""
-
-from datetime import UTC, datetime, timedelta
-from typing import Any
+"""`kubectl vc doctor`: its table, and the error about the first broken link."""
 
 import pytest
 
-from kubectl_vc.client.connection import SuperConnection
 from kubectl_vc.installation import doctor
+from kubectl_vc.installation.installation_checks import INSTALLATION_CHECKS
 from kubectl_vc.output.cli_errors import CliError
-from kubeio import errors
-from tenancy.resources import NODES
-from tests.support.kubectl_vc.installation_faults import SOUND, named
-from tests.support.kubectl_vc.object_faults import virtual_cluster
-
-ITEMS = {
-    "CustomResourceDefinition": SOUND.custom_resource_definitions,
-    "Deployment": SOUND.deployments,
-    "DaemonSet": SOUND.daemon_sets,
-    "Pod": SOUND.pods,
-    "Node": SOUND.nodes,
-    "StorageClass": SOUND.storage_classes,
-    "ServiceCIDR": SOUND.service_cidrs,
-    "ClusterVersion": SOUND.cluster_versions,
-    "TenantPolicy": SOUND.tenant_policies,
-    "SuperCluster": SOUND.super_clusters,
-}
+from tests.support.kubectl_vc.installation_faults import check, named
+from tests.support.kubectl_vc.object_faults import lease
 
 
-class StubClient:
-    """Answers reads with a sound installation, and refuses some kinds."""
-
-    def __init__(self, refused: str, renewed: datetime) -> None:
-        self.refused = refused
-        spec = {"holderIdentity": "a", "renewTime": renewed.isoformat()}
-        self.leases = [named(name) | {"spec": spec} for name in ("vc-manager", "vc-syncer")]
-
-    async def get(self, resource: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        if resource.kind == "VirtualCluster":
-            return virtual_cluster()
-        raise errors.NotFound("none", status=404, reason="NotFound")
-
-    async def list(self, resource: Any, **_: Any) -> dict[str, Any]:
-        if resource.kind == self.refused:
-            raise errors.Forbidden("no", status=403, reason="Forbidden")
-        if resource.kind == "Lease":
-            return {"items": self.leases}
-        return {"items": list(ITEMS.get(resource.kind) or ())}
+def test_nothing_readable_is_a_failure():
+    nothing = {each: None for check in INSTALLATION_CHECKS for each in check.needs}
+    with pytest.raises(CliError, match="nothing was checked"):
+        doctor.raise_for_broken_link(check(**nothing))
 
 
-async def check(name: str = "", refused: str = "", age: timedelta = timedelta()):
-    """Return the checks of a sound installation by their names, with Leases of an age."""
-    client: Any = StubClient(refused, datetime.now(UTC) - age)
-    connection = SuperConnection(client, "default", is_explicit=False)
-    return {each.check: each for each in await doctor.check_links(connection, name, "vc-manager")}
-
-
-async def test_each_fact_reaches_its_check():
-    assert {each.state for each in (await check()).values()} == {"ok"}
-
-
-async def test_tenant_follows_the_installation():
-    found = await check("web")
-    assert [*found][-1] == "network"
-    assert found["sync"].state == "ok"
-    assert found["certificates"].state == "note"
-
-
-async def test_refused_kind_is_unknown():
-    found = await check(refused=NODES.kind)
-    assert found["nodes"].state == "unknown"
-    assert found["crds"].state == "ok"
-
-
-async def test_table_and_error_name_the_broken_link():
-    found = list((await check(age=timedelta(minutes=5))).values())
+def test_table_and_error_name_the_broken_link():
+    found = check(leases=[lease(300) | named(name) for name in ("vc-manager", "vc-syncer")])
     assert doctor.build_table(found).splitlines()[0].split() == ["CHECK", "RESULT", "MESSAGE"]
     with pytest.raises(CliError, match=r"^manager-lease: .* Next: kubectl -n vc-manager logs"):
         doctor.raise_for_broken_link(found)

@@ -1,23 +1,20 @@
 """`kubectl vc doctor`: seeded faults of an installation, and the link that is named first."""
 
-from dataclasses import replace
-
 import pytest
 
 from kubectl_vc.installation import doctor
-from kubectl_vc.installation.check_table import run_checks
-from kubectl_vc.installation.installation_checks import INSTALLATION_CHECKS
-from kubectl_vc.installation.installation_facts import WebhookServer
 from kubectl_vc.output.cli_errors import CliError
 from tests.support.kubectl_vc.installation_faults import (
     SOUND,
     agent_pod,
+    check,
     daemon_set,
     deployment,
     named,
     resource_with,
 )
 from tests.support.kubectl_vc.object_faults import event, lease, node, waiting
+from tests.unit.kubectl_vc.installation.test_webhook_checks import server
 
 STALE = [lease(300) | {"metadata": {"name": name}} for name in ("vc-manager", "vc-syncer")]
 FRESH = [lease() | {"metadata": {"name": name}} for name in ("vc-manager", "vc-syncer")]
@@ -31,21 +28,6 @@ SHORT_FORM = resource_with("v1.36", spec={"kubernetesVersion": "1.36"})
 def cordoned(name: str) -> dict:
     """Return a node that is ready and takes no new pods."""
     return node(name=name) | {"spec": {"unschedulable": True}}
-
-
-def server(*, service: object = (), has_endpoint: bool = False, resources=("pods",)):
-    """Return a webhook that refuses writes while nothing answers."""
-    webhook = {
-        "name": "w.example.com",
-        "clientConfig": {"service": {"namespace": "w", "name": "s"}},
-        "rules": [{"resources": list(resources)}],
-    }
-    return WebhookServer(
-        configuration={"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "w"}},
-        webhook=webhook,
-        service=named("s") if service is not None else None,
-        has_endpoint=has_endpoint,
-    )
 
 
 FAULTS = {
@@ -72,7 +54,6 @@ FAULTS = {
         {"nodes": [cordoned("node-1"), node("False", name="node-2")]},
         "nodes",
     ),
-    "webhook without a Service": ({"webhook_servers": [server(service=None)]}, "webhooks"),
     "webhook without an endpoint": ({"webhook_servers": [server()]}, "webhooks"),
     "no node": ({"nodes": []}, "nodes"),
     "all nodes down": ({"nodes": [node("Unknown")]}, "nodes"),
@@ -130,10 +111,6 @@ NOTES = {
         },
         "nodes",
     ),
-    "webhook of other kinds without a server": (
-        {"webhook_servers": [server(resources=["certificates"])]},
-        "webhooks",
-    ),
     "one replica of two": (
         {"deployments": [deployment("vc-manager", wanted=2), deployment("vc-syncer")]},
         "manager",
@@ -144,11 +121,6 @@ NOTES = {
         "kubelets",
     ),
 }
-
-
-def check(**changed):
-    """Return the results for an installation with some facts changed."""
-    return run_checks(replace(SOUND, **changed), INSTALLATION_CHECKS)
 
 
 def test_sound_installation_has_no_broken_link():
@@ -174,25 +146,6 @@ def test_weakness_is_a_note(name):
     found = check(**changed)
     assert [each.check for each in found if each.state == "note"] == [link]
     doctor.raise_for_broken_link(found)
-
-
-def test_missing_rights_are_unknown_and_name_the_kind():
-    found = {each.check: each for each in check(nodes=None, leases=None)}
-    assert {name for name, each in found.items() if each.state == "unknown"} == {
-        *("nodes", "agents", "manager-lease", "syncer-lease"),
-    }
-    assert found["nodes"].message == "You may not read: nodes."
-
-
-def test_webhook_with_an_endpoint_is_well():
-    found = {each.check: each for each in check(webhook_servers=[server(has_endpoint=True)])}
-    assert found["webhooks"].state == "ok"
-
-
-def test_nothing_readable_is_a_failure():
-    nothing = {each: None for check in INSTALLATION_CHECKS for each in check.needs}
-    with pytest.raises(CliError, match="nothing was checked"):
-        doctor.raise_for_broken_link(check(**nothing))
 
 
 def test_bundles_of_upstream_need_no_default_class():

@@ -8,16 +8,10 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.http.rest import ClientOptions
 from tenancy.resources import CONFIG_MAPS, PODS
-from tests.support import wires
 from tests.support.faults import misbehaving
 
+pytestmark = pytest.mark.usefixtures("wire_in_use")
 GOOD = {"kind": "Pod", "metadata": {"name": "a"}}
-
-
-@pytest.fixture(autouse=True, params=wires.NAMES)
-def wire_in_use(request, monkeypatch):
-    """Every fault on each wire: a caller must not be able to tell them apart."""
-    wires.use(request.param, monkeypatch)
 
 
 async def _told_to_wait(answer):

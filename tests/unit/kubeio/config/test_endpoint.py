@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.config.endpoint import Endpoint
+from kubeio.config.endpoint import Endpoint, compute_digest
 from kubeio.errors import CredentialsError
 
 
@@ -61,3 +61,12 @@ def test_a_name_that_tls_cannot_have_is_refused(name):
 def test_half_a_pair_is_refused(half):
     with pytest.raises(CredentialsError, match="without the other"):
         Endpoint(server="https://x", **half)
+
+
+def test_another_credential_is_another_endpoint_and_no_secret_is_in_the_digest():
+    """A2-05."""
+    one = Endpoint(server="https://a", ca=b"x", token="one")
+    two = Endpoint(server="https://a", ca=b"x", token="two")
+    assert compute_digest(one) == compute_digest(Endpoint(server="https://a", ca=b"x", token="one"))
+    assert compute_digest(one) != compute_digest(two)
+    assert "one" not in compute_digest(one)

@@ -11,14 +11,10 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.cache.reflector import Reflector
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import NotReadyYet
-from syncer import rbac
-from syncer.clusters import super_cluster
 from syncer.clusters import target_cluster as target_module
 from syncer.clusters.home_cluster import HomeCluster
-from syncer.clusters.super_cluster import TARGET_RESOURCES, SuperCluster
 from syncer.clusters.target_cluster import (
     HEALTH_CHECK_SECONDS,
     SESSION_START_SECONDS,
@@ -33,30 +29,7 @@ from tenancy.super_clusters import SuperClusterSpec
 from tests.support.syncer.sessions import RecordingClient, put
 
 IDENTITY = "kube-system-of-c2"
-
-
 SERVER = "https://192.0.2.7:6443"
-
-
-def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
-    plurals = {resource.plural for resource in TARGET_RESOURCES}
-    assert plurals == {
-        "configmaps",
-        "namespaces",
-        "networkpolicies",
-        "poddisruptionbudgets",
-        "pods",
-        "secrets",
-        "serviceaccounts",
-    }
-    watched = {
-        each.resource.plural
-        for each in SuperCluster(RecordingClient(), name="c2").reflectors  # type: ignore[arg-type]
-    }
-    assert watched == plurals | {"nodes", "servicecidrs", "events"}
-    rows = (*rbac.TARGET_RBAC_RULES, *rbac.NAMESPACE_RBAC_RULES)
-    granted = {name for row in rows for name in row.resources}
-    assert watched <= granted
 
 
 def made_target(changed: Callable[[], None] = lambda: None) -> TargetCluster:
@@ -272,12 +245,3 @@ async def test_a_target_whose_lists_never_end_reports_what_is_missing(monkeypatc
         reflector.synced = True  # type: ignore[misc]
     target.cluster.reflectors[0]._first_list.set()  # type: ignore[union-attr]
     await asyncio.wait_for(listing, 5)
-
-
-def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
-    api: Any = RecordingClient()
-    there = SuperCluster(api, name="c2", registration="r1").reflectors
-    assert {each._options.max_list_bytes for each in there} == {super_cluster.MAX_LIST_BYTES}  # type: ignore[union-attr]
-    home = HomeCluster(api, namespace="vc-manager").reflectors
-    own = [each for each in home if isinstance(each, Reflector)]
-    assert {each._options.max_list_bytes for each in own} == {None}

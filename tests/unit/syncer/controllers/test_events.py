@@ -8,11 +8,8 @@ import pytest
 
 from kubeio import errors
 from syncer.controllers import events
-from syncer.handlers.super_events import SuperEvents
-from syncer.model.keys import EVENT, Key
-from tests.support.syncer.sessions import SessionWorld, put
-
-SPEC = {"containers": [{"name": "main", "image": "i"}]}
+from tests.support.syncer.pod_events import ON, queued, reads, world_with
+from tests.support.syncer.sessions import SessionWorld
 
 
 async def told(world: SessionWorld) -> str:
@@ -21,41 +18,6 @@ async def told(world: SessionWorld) -> str:
     assert not world.session.event_memory._pending
     assert not world.session.event_memory._deadlines
     return str(world.above.bodies[-1]["message"]) if world.above.bodies else ""
-
-
-def queued(world: SessionWorld) -> Key:
-    """Have the Event of a binding come. Returns its key."""
-    space = world.session.view.get_super_namespace("web")
-    event = {
-        "metadata": {"name": "p.1", "namespace": space},
-        "involvedObject": {"kind": "Pod", "namespace": space, "name": "p", "uid": "p-below"},
-        "reason": "Scheduled",
-        "message": f"Successfully assigned {space}/p to node-1",
-    }
-    key = world.key(EVENT, "web", "p.1")
-    world.session.event_memory.queue_event(key, event)
-    return key
-
-
-def world_with(cached: dict[str, Any] | None, live: dict[str, Any] | None) -> SessionWorld:
-    """Return a world with a node that the tenant is not shown yet, and a pod's two states.
-
-    Each is a PodSpec's part, or None where there is no pod. `uid` makes the live one another pod.
-    """
-    world = SessionWorld()
-    put(world.super_cluster.nodes, {"metadata": {"name": "node-1", "uid": "n"}})
-    entry = world.super_has("Pod", "p", spec={**SPEC, **(cached or {})})
-    twin = entry.decode()
-    if cached is None:
-        world.super_cluster.stores["Pod"].discard(entry, live=True)
-    if live is not None:
-        metadata = {**twin["metadata"], "uid": live.get("uid", twin["metadata"]["uid"])}
-        spec = {field: value for field, value in live.items() if field != "uid"}
-        world.below.has("Pod", "p", {**twin, "metadata": metadata, "spec": spec})
-    return world
-
-
-ON = {"nodeName": "node-1"}
 
 
 @pytest.mark.parametrize(
@@ -96,45 +58,6 @@ async def test_an_event_is_kept_until_it_is_reported(monkeypatch: pytest.MonkeyP
     await events.reconcile_event(key, world.session)
     assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
     assert not world.session.event_memory._pending
-
-
-def reads(world: SessionWorld) -> int:
-    return len([verb for verb, _, _ in world.below.asked if verb == "get"])
-
-
-@pytest.mark.parametrize("cached", [None, {}], ids=["not made", "not bound"])
-async def test_an_event_waits_for_the_news_of_its_pod_and_reads_nothing(cached):
-    """The news wakes it, in the low lane, whatever else of the pod had come before."""
-    world = world_with(cached, {**ON})
-    sessions = {world.session.tenant.uid: world.session}
-    SuperEvents(world.super_cluster, sessions).subscribe()
-    key, queue = queued(world), world.session.queue
-    await events.reconcile_event(key, world.session)
-    assert world.session.event_memory._pending
-    world.super_has("Pod", "p", spec=SPEC, metadata={"resourceVersion": "61"})
-    assert key in taken(world)
-    await events.reconcile_event(key, world.session)
-    assert world.session.event_memory._pending, "it is there, and not bound yet"
-    assert queue.take() is None
-    world.super_has("Pod", "p", spec={**SPEC, **ON}, metadata={"resourceVersion": "62"})
-    other = world.key("Service", "web", "s")
-    queue.add(other)
-    order = taken(world)
-    assert order.index(other) < order.index(key), "it has gone before others"
-    await events.reconcile_event(key, world.session)
-    assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
-    assert not world.session.event_memory._pending
-    assert not world.session.event_memory._deadlines
-    assert reads(world) == 0
-
-
-def taken(world: SessionWorld) -> list[Key]:
-    """Take every key whose turn it is, and give it back."""
-    found: list[Key] = []
-    while (key := world.session.queue.take()) is not None:
-        found.append(key)
-        world.session.queue.done(key)
-    return found
 
 
 async def test_an_event_without_news_is_read_for_when_its_time_is_over(monkeypatch):

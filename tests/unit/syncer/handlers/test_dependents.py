@@ -5,25 +5,12 @@ from __future__ import annotations
 import pytest
 
 from syncer.handlers import dependents
-from syncer.handlers.home_events import HomeEvents
 from syncer.handlers.tenant_events import TenantEvents
-from tests.support.syncer.nodes import node
-from tests.support.syncer.sessions import TENANT, SessionWorld, put
+from tests.support.syncer.sessions import SessionWorld, put
+from tests.support.syncer.woken_keys import queued
 
 CHOSEN = {"podSelector": {}, "ingress": [{"from": [{"namespaceSelector": {}}]}]}
-
-
 PLAIN = {"podSelector": {}}
-
-
-def queued(world: SessionWorld, kind: str) -> list[str]:
-    """Return the names of the waiting keys of a kind, and forget them all."""
-    found = []
-    while (key := world.session.queue.take()) is not None:
-        world.session.queue.done(key)
-        if key.kind == kind:
-            found.append(key.name)
-    return sorted(found)
 
 
 # --- dependents -----------------------------------------------------------------------------------
@@ -85,27 +72,6 @@ def test_an_ingress_needs_its_secrets_for_as_long_as_it_names_them():
     assert not view.is_referenced("Secret", "web", "next")
 
 
-def test_a_pod_in_the_super_cluster_enqueues_the_budgets_of_its_namespace_once():
-    world = SessionWorld()
-    HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
-    world.tenant_has("PodDisruptionBudget", "b")
-    world.tenant_has("PodDisruptionBudget", "c", namespace="db")
-    made = world.super_has("Pod", "p")
-    assert queued(world, "PodDisruptionBudget") == ["b"]
-    world.super_has("Pod", "p", metadata={"resourceVersion": "61"})
-    assert queued(world, "PodDisruptionBudget") == []
-    dependents.enqueue_budgets_of_pod(world.session, "web", made, None)
-    assert queued(world, "PodDisruptionBudget") == ["b"]
-
-
-def test_new_ranges_enqueue_what_must_leave_them_out():
-    world = SessionWorld()
-    HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
-    world.tenant_has("NetworkPolicy", "p", spec=PLAIN)
-    put(world.super_cluster.nodes, node("a", "192.0.2.7", "10.244.0.0/24"))
-    assert queued(world, "NetworkPolicy") == ["p"]
-
-
 @pytest.mark.parametrize(
     ("change", "is_queued"),
     [
@@ -123,12 +89,3 @@ def test_a_budget_is_looked_at_when_what_it_counts_changes(change, is_queued):
     new = put(world.super_cluster.stores["Pod"], {**body, **change, "metadata": metadata})
     dependents.enqueue_budgets_of_pod(world.session, "web", old, new)
     assert len(world.session.queue) == is_queued
-
-
-def test_a_budget_is_looked_at_when_another_one_selects_something_else():
-    world = SessionWorld()
-    HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
-    for name in ("x", "y"):
-        world.tenant_has("PodDisruptionBudget", name)
-    world.super_has("PodDisruptionBudget", "x", spec={"selector": {}})
-    assert len(world.session.queue) == 2

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from kubeio.cache.cache_budget import MIB, CacheOverflow
+from kubeio.cache.cache_budget import CacheOverflow
 from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.lifecycle import tenant_manager
 from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
 from syncer.model.keys import Key, build_group
-from syncer.safety import cache_limits
 from syncer.safety.cache_limits import TenantLimits
 from syncer.tenants import connection as connections
 from tenancy import wellknown
@@ -203,26 +202,6 @@ async def test_a_credential_enqueues_its_own_tenant_and_decodes_no_other(root, w
         put(world.super_cluster.credentials, {"kind": "Secret", "metadata": secret})
         await asyncio.sleep(0.05)
         assert turns == ([CLUSTER.tenant.uid] if woken else [])
-
-
-# The table of limits.
-
-
-@pytest.mark.parametrize(
-    ("process", "tenant"), [(None, 256), (512 * MIB, 128), (1024 * MIB, 256), (8192 * MIB, 256)]
-)
-def test_a_tenant_has_at_most_a_quarter_of_the_process(process, tenant):
-    assert cache_limits.choose_tenant_bytes(process) == tenant * MIB
-
-
-def test_no_kind_may_use_more_than_the_sum():
-    limits = cache_limits.build_cache_limits(128 * MIB)
-    assert limits.total.max_bytes == 128 * MIB
-    for limit in (limits.each_kind, *limits.kinds.values()):
-        assert limit.max_bytes < limits.total.max_bytes
-        assert limit.listed_bytes >= 2 * limit.max_bytes
-    assert limits.kinds["Secret"].listed_bytes > 1024 * MIB, "a list of outlines may be long"
-    assert "NetworkPolicy" not in limits.kinds
 
 
 # Tenants that sleep.

@@ -8,10 +8,7 @@ import ipaddress
 import pytest
 from structlog.testing import capture_logs
 
-from kubeio.controller.worker import Done, Result
 from syncer.clusters.super_cluster import SuperCluster
-from syncer.handlers import dispatcher
-from syncer.handlers.dispatcher import Dispatcher, build_log_fields
 from syncer.handlers.resync import Resync
 from syncer.model.keys import HOME, TENANT_STATUS, Key
 from syncer.safety.hot_loop_guard import WriteOutcome, WriteScope
@@ -38,30 +35,6 @@ def far(world: SessionWorld) -> Session:
 def taken(world: SessionWorld) -> list[Key]:
     """Return what the queue gives out."""
     return list(iter(world.link.queue.take, None))
-
-
-async def test_a_key_is_worked_on_by_the_session_of_its_super_cluster(
-    world: SessionWorld, far: Session, monkeypatch: pytest.MonkeyPatch
-):
-    worked: list[Session] = []
-
-    async def flow(_: Key, session: Session) -> Result:
-        worked.append(session)
-        return Done()
-
-    monkeypatch.setitem(dispatcher._BY_KEY_KIND, TENANT_STATUS, flow)  # type: ignore[arg-type]
-    found = Dispatcher({HOME: {TENANT.uid: world.session}, "c2": {TENANT.uid: far}})
-    for session in (world.session, far):
-        await found.reconcile(session.build_key(TENANT_STATUS, "", ""))
-    assert worked == [world.session, far]
-    elsewhere = world.key(TENANT_STATUS, "", "")._replace(super_cluster="c3")
-    assert await found.reconcile(elsewhere) == Done()
-    assert worked == [world.session, far], "nobody works there"
-
-
-def test_a_log_names_the_super_cluster_when_it_is_not_home(world: SessionWorld, far: Session):
-    assert "super_cluster" not in build_log_fields(world.key("Pod", "web", "p"))
-    assert build_log_fields(far.build_key("Pod", "web", "p"))["super_cluster"] == "c2"
 
 
 def test_what_the_tenant_wrote_is_reported_once_however_many_sessions_there_are(

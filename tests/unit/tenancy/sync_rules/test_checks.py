@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from tenancy.specs import InvalidSpecError
 from tenancy.sync_rules.checks import CLOSED_GROUPS, find_problem
-from tenancy.sync_rules.rights import build_super_rules, build_tenant_rules
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
 
 
@@ -62,18 +60,6 @@ def test_privileged_fields_are_forbidden(path):
     assert path in problem.message
 
 
-@pytest.mark.parametrize("path", ["", "spec..a", "spec.*.a", "**", "spec.a[0]", "spec.a b"])
-def test_a_path_that_is_none_is_refused(path):
-    with pytest.raises(InvalidSpecError):
-        build_rule(fields=[path])
-
-
-def test_contradicting_paths_are_refused():
-    for paths in (["spec.a", "spec.a.b"], ["spec.a[].b", "spec.a.c"], ["spec.a.b", "spec.a.**"]):
-        with pytest.raises(InvalidSpecError, match="contradicts"):
-            build_rule(fields=paths)
-
-
 def test_a_reference_to_an_unknown_kind_is_refused():
     references = [{"path": "spec.to", "kinds": ["Gateway"]}]
     problem = find_problem(build_rule(references=references))
@@ -89,17 +75,6 @@ def test_the_second_rule_of_a_kind_is_in_conflict():
     problem = find_problem(second, [first, second])
     assert problem is not None
     assert problem.reason == "Conflict"
-
-
-def test_rights_are_those_of_the_ruled_kinds_alone():
-    down, mirror = build_rule(), build_rule("gws", direction="Mirror")
-    assert {tuple(each["apiGroups"]) for each in build_super_rules([down])} == {
-        ("example.io",),
-        ("apiextensions.k8s.io",),
-    }
-    assert build_super_rules([mirror])[0]["verbs"] == ["get", "list", "watch"]
-    assert build_tenant_rules([down])[0]["verbs"] == ["get", "list", "watch"]
-    assert build_super_rules([]) == []
 
 
 def test_host_names_are_for_copies_only():

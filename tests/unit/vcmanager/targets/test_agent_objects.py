@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tenancy import wellknown
 from tests.support.vcmanager.target_agents import (
     DEPLOYMENT,
@@ -15,7 +13,6 @@ from tests.support.vcmanager.target_agents import (
     UID,
     container_of,
 )
-from vcmanager import __main__
 from vcmanager.runtime.options import AgentPodSettings
 from vcmanager.targets import agent_objects
 from vcmanager.targets.agent_objects import AgentDeployment, AgentServers
@@ -106,13 +103,3 @@ def test_the_wishes_of_the_chart_are_in_the_pods():
     assert spec["containers"][0]["resources"] == {"limits": {"memory": "1Gi"}}
     assert body["spec"]["template"]["metadata"]["annotations"]["c"] == "d"
     assert {"name": "METRICS_PORT", "value": "0"} in spec["containers"][0]["env"]
-
-
-def test_what_the_chart_specifies_is_read_at_the_start(monkeypatch, capsys):
-    monkeypatch.setenv("AGENT_PODS", '{"image": "i", "imagePullPolicy": "Always"}')
-    monkeypatch.setattr(__main__, "_read_version", lambda: "v0")
-    options = __main__._parse_options([])
-    assert options.agent_pods == AgentPodSettings(image="i", image_pull_policy="Always")
-    with pytest.raises(SystemExit):
-        __main__._parse_options(["--agent-pods", "{}"])
-    assert "image" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from kubeio import errors
-from kubeio.config.endpoint import Endpoint, compute_digest
+from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import Done, RequeueAfter
 from tenancy import super_clusters, wellknown
 from tests.support.vcmanager.factories import RecordingClient, fake_means
@@ -115,15 +115,6 @@ async def test_one_that_is_gone_or_going_is_left_alone():
         client = home(*listed)
         assert await super_cluster.reconcile_super_cluster(fake_means(client), KEY) == Done()
         assert client.calls == []
-
-
-def test_another_credential_is_another_endpoint_and_no_secret_is_in_the_digest():
-    """A2-05."""
-    one = Endpoint(server="https://a", ca=b"x", token="one")
-    two = Endpoint(server="https://a", ca=b"x", token="two")
-    assert compute_digest(one) == compute_digest(Endpoint(server="https://a", ca=b"x", token="one"))
-    assert compute_digest(one) != compute_digest(two)
-    assert "one" not in compute_digest(one)
 
 
 async def test_losses_that_the_syncer_holds_are_reported_in_an_event_once(monkeypatch):

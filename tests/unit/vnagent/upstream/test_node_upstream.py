@@ -1,11 +1,9 @@
 """Two ways to a pod: the kubelet while its certificate verifies, else the super API server."""
 
 import asyncio
-import contextlib
 import json
 import ssl
 import threading
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -27,14 +25,14 @@ from tests.support.vnagent.running_agent import (
     SWITCHED,
     UID,
     FakeKubelet,
-    RunningAgent,
     api_server,
+    astray,
     saying,
     shop,
 )
 from vnagent.authz import metrics, pod_authorizer
 from vnagent.authz.metrics import UpstreamMode
-from vnagent.upstream import apiserver, node_upstream
+from vnagent.upstream import node_upstream
 from vnagent.upstream.upstream_mode import UpstreamSetting
 
 POD = f"/api/v1/namespaces/{SPACE}/pods/shop".encode()
@@ -59,16 +57,6 @@ def failing(code: int, message: str, **other: object) -> bytes:
     body = json.dumps({"kind": "Status", "code": code, "message": message, **other}).encode()
     head = b"HTTP/1.1 %d Error\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     return head % (code, len(body)) + body
-
-
-@contextlib.asynccontextmanager
-async def astray(folder, api: FakeKubelet, **other) -> AsyncIterator[RunningAgent]:
-    """Run an agent whose kubelet has a certificate of its own."""
-    kubelet = FakeKubelet(answer=saying(b"HTTP/1.1 500 no\r\nContent-Length: 0\r\n\r\n"))
-    async with running_agent.staged(
-        folder, kubelet, kubelet_authority=trustme.CA(), api=api, wish=UpstreamSetting.AUTO, **other
-    ) as set_up:
-        yield set_up
 
 
 def shown() -> dict[tuple[str, str], float]:
@@ -269,38 +257,6 @@ async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
         assert mine.super_namespace not in json.dumps(document)
     assert found["/runningpods/"]["items"][0]["status"] == {}
     assert [c["name"] for c in found["/runningpods/"]["items"][0]["spec"]["containers"]] == ["main"]
-
-
-async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
-    """Requests for missing pods make as few lists as requests for pods that exist."""
-    monkeypatch.setattr(pod_authorizer, "MIN_LIST_INTERVAL_SECONDS", 0.0)
-    monkeypatch.setattr(apiserver, "LIST_INTERVAL_SECONDS", 0.4)
-    began = asyncio.get_running_loop().time()
-    async with astray(tmp_path, api_server()) as set_up:
-        missing = LOGS.replace(b"shop", b"gone")
-        for _ in range(12):
-            assert running_agent.status_of(await set_up.send(missing)) == 404
-        lists = len(set_up.api.heads)
-        spent = asyncio.get_running_loop().time() - began
-    assert set_up.api.asked == []
-    # However long it took, which depends on the machine: the burst, and one per interval.
-    assert lists <= apiserver.LIST_BURST + spent / 0.4 + 1
-
-
-async def test_a_tenant_has_its_own_share_of_calls(tmp_path, monkeypatch, recorded):
-    """A caller that loops over exec is slowed down. Others are not affected."""
-    monkeypatch.setattr(apiserver, "CALL_BURST", 3)
-    monkeypatch.setattr(apiserver, "CALL_INTERVAL_SECONDS", 3600.0)
-    other = "22222222-0000-4000-8000-000000000000"
-    guest = shop(vc_uid=other)
-    guest["metadata"] = {**guest["metadata"], "namespace": "default-b41df0-two-web"}
-    async with astray(tmp_path, api_server(pods=[shop(), guest])) as set_up:
-        found = [running_agent.status_of(await set_up.send(LOGS)) for _ in range(5)]
-        assert found == [200, 200, 200, 429, 429]
-        theirs = await set_up.send(LOGS, set_up.context(named(f"vc://{other}/default-b41df0-two")))
-        assert running_agent.status_of(theirs) == 200
-        assert len(set_up.api.asked) == 4
-    assert recorded[3].result == "tenant_fast"
 
 
 # The choice.

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kubeio.controller.worker import Done
-from syncer.controllers.pods import candidates
 from syncer.handlers import dependents
 from syncer.handlers.dispatcher import Dispatcher
 from syncer.handlers.home_events import HomeEvents
@@ -144,18 +143,3 @@ async def test_the_home_cluster_has_no_such_node(
     monkeypatch.setattr(dependents, "NODE_BATCH_SECONDS", 0.0)
     put(split.super_cluster.nodes, real())
     assert split.session.build_key(NODE, "", build_node_name(HOME)) not in split.taken()
-
-
-def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: SplitWorld):
-    zone = "topology.kubernetes.io/zone"
-    metadata = {
-        "name": build_node_name("c2"),
-        "uid": "v",
-        "resourceVersion": "1",
-        "labels": {zone: "z1", "disk": "fast"},
-        "annotations": {wellknown.LABELS: f"type,{zone}"},
-    }
-    put(split.link.stores[NODE], {"metadata": metadata})
-    assert split.far.target is not None
-    found = candidates.get_target_node_labels(split.far)
-    assert (zone in found, found["disk"], found["type"]) == (False, "fast", "virtual-kubelet")
