@@ -13,6 +13,7 @@ from kubectl_vc.ui.page_reader import (
 )
 from kubeio import errors
 from tenancy.resources import PODS, SERVICES
+from tests.support.kubeio.described_requests import REQUEST
 
 
 class FakeClient:
@@ -37,7 +38,7 @@ def reader(*problems: Exception) -> tuple[PageReader, FakeClient]:
     return PageReader(client), client  # type: ignore[arg-type]
 
 
-FORBIDDEN = errors.Forbidden("no", status=403, server_message="you may not")
+FORBIDDEN = errors.Forbidden("you may not", request=REQUEST, status=403)
 
 
 async def test_a_refused_read_is_a_sentence_once():

@@ -12,15 +12,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubeio import errors
+from kubeio.errors import RequestDescription
 from kubeio.http import connection_pool, transport_protocol
 from kubeio.http.connection_pool import ConnectionPool
 from kubeio.http.proxy_transport import ProxyTransport
 from kubeio.http.rest import WATCH_IDLE_SECONDS
 from kubeio.http.transport_protocol import HttpRequest
 
-ASKED = HttpRequest("GET", "/x?y=1", [("Accept", "a/b")], None, "server: GET /x")
+ASKED = HttpRequest(
+    "GET", "/x?y=1", [("Accept", "a/b")], None, RequestDescription("server", "GET", "/x")
+)
 LARGE = HttpRequest(
-    "PUT", "/x", [], b"x" * (transport_protocol.SINGLE_WRITE_BYTES * 2 + 1), "server: PUT /x"
+    "PUT",
+    "/x",
+    [],
+    b"x" * (transport_protocol.SINGLE_WRITE_BYTES * 2 + 1),
+    RequestDescription("server", "PUT", "/x"),
 )
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = (
