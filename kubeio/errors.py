@@ -39,7 +39,7 @@ class RequestDescription(msgspec.Struct, frozen=True, gc=False):
 class KubeError(Exception):
     """An error between this process and an API server. The message is for people.
 
-    Hazard: the parts of the message are fields. Otherwise a caller would parse them from the text.
+    Hazard: the parts of the message must be fields. Otherwise, callers parse the text.
     """
 
     request: RequestDescription | None = None
