@@ -106,7 +106,7 @@ def get_server_message(problem: errors.ApiError) -> str:
     return " ".join(problem.server_message.split())
 
 
-def describe_cause(error: errors.KubeError) -> str:
+def describe_server_problem(error: errors.KubeError) -> str:
     """Return the server and the problem. Method and path do not help a user of a verb."""
     if error.request is None or isinstance(error, errors.NotConnected):
         return error.problem
@@ -210,15 +210,15 @@ def _describe_not_found(problem: errors.NotFound) -> str:
 
 def _describe_unavailable(error: errors.Unavailable) -> str:
     return (
-        f"the API server cannot be reached: {describe_cause(error)}. Check --kubeconfig and"
-        " --context, and whether `kubectl version` gets an answer."
+        f"the API server cannot be reached: {describe_server_problem(error)}. Check"
+        " --kubeconfig and --context, and whether `kubectl version` gets an answer."
     )
 
 
 def _describe_untrusted(error: errors.Untrusted) -> str:
     return (
-        f"{describe_cause(error)}: the certificate of the API server is not trusted. Put the"
-        " certificate of its CA into certificate-authority-data of the kubeconfig."
+        f"{describe_server_problem(error)}: the certificate of the API server is not trusted. Put"
+        " the certificate of its CA into certificate-authority-data of the kubeconfig."
     )
 
 
