@@ -1,7 +1,7 @@
 """Exceptions of Kubernetes API calls, and the mapping of responses to them.
 
-Owns the mapping from a status code and a `Status` body to a class. Knows nothing of transports or
-retries.
+Owns the mapping from a status code and a `Status` body to a class, and the parts of a message.
+Knows nothing of transports or retries.
 
 Hazard: the `reason` must decide what a 409 means. Otherwise a name that exists is confused with a
 resourceVersion that is old.
@@ -16,13 +16,47 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import orjson
 
 _MAX_SHOWN_BODY = 200  # characters, enough to recognise a proxy's page
 
 
+class RequestDescription(msgspec.Struct, frozen=True, gc=False):
+    """A request in messages, without its query, headers and body."""
+
+    server: str
+    """Name or URL of the API server."""
+    method: str
+    """HTTP method, or WATCH."""
+    path: str
+
+    def __str__(self) -> str:
+        """Return the server, the method and the path."""
+        return f"{self.server}: {self.method} {self.path}"
+
+
 class KubeError(Exception):
-    """An error between this process and an API server. The message is for people."""
+    """An error between this process and an API server. The message is for people.
+
+    Hazard: the parts of the message must be fields. Otherwise, callers parse the text.
+    """
+
+    request: RequestDescription | None = None
+    """The request that failed. None if the error is not of one request."""
+
+    @property
+    def problem(self) -> str:
+        """Return what happened, without the request."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        """Return the message: the request and the problem."""
+        return self.problem if self.request is None else f"{self.request}: {self.problem}"
+
+    def __repr__(self) -> str:
+        """Return the class and the whole message."""
+        return f"{type(self).__name__}({str(self)!r})"
 
 
 class CredentialsError(KubeError):
@@ -44,16 +78,23 @@ class Unavailable(KubeError):
     """The server could not be reached, ended the connection, or cannot serve now."""
 
     def __init__(
-        self, message: str, *, retry_after: float | None = None, server_problem: str = ""
+        self,
+        problem: str,
+        *,
+        request: RequestDescription | None = None,
+        retry_after: float | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(problem)
+        self.request = request
         self.retry_after = retry_after
-        self.server_problem = server_problem or message
-        """The server and what happened, without the path of the request."""
 
 
 class NotSent(Unavailable):
     """No connection was made. The server has certainly not received the request."""
+
+
+class NotConnected(NotSent):
+    """The server accepts no connection. The problem names its host and port."""
 
 
 class Untrusted(Unavailable):
@@ -69,25 +110,36 @@ class ResponseTooLarge(Unavailable):
 
 
 class ApiError(KubeError):
-    """The server answered and refused."""
+    """The server answered and refused. The problem is the server's message."""
 
     def __init__(
         self,
-        message: str,
+        problem: str,
         *,
+        request: RequestDescription | None = None,
         status: int = 0,
         reason: str = "",
         details: Mapping[str, Any] | None = None,
         retry_after: float | None = None,
-        server_message: str = "",
     ) -> None:
-        super().__init__(message)
-        self.server_message = server_message or message
-        """The server's message, without the description of the request."""
+        super().__init__(problem)
+        self.request = request
         self.status = status
         self.reason = reason
         self.details: Mapping[str, Any] = details or {}
         self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        """Return the message. An answer to a request has the status and the reason as well."""
+        message = super().__str__()
+        if self.request is None:
+            return message
+        return f"{message} ({self.status} {self.reason or 'no reason'})"
+
+    @property
+    def server_message(self) -> str:
+        """Return the problem, which has the server's own words."""
+        return self.problem
 
     @property
     def causes(self) -> Sequence[Mapping[str, Any]]:
@@ -179,12 +231,12 @@ _MAX_SERVER_MESSAGE = 4096
 
 
 def from_status(
-    code: int, status: Mapping[str, Any], *, where: str, retry_after: str = ""
+    code: int, status: Mapping[str, Any], *, request: RequestDescription, retry_after: str = ""
 ) -> ApiError:
     """Return the error for a `Status` object.
 
-    `where` describes the request, `told` is the Retry-After header. A server may send any value in
-    the fields of the Status. A value of a wrong type is ignored.
+    `retry_after` is the Retry-After header. A server may send any value in the fields of the
+    Status. A value of a wrong type is ignored.
     """
     said_code, reason = status.get("code"), _truncate_message(status.get("reason"))
     code = code or (said_code if isinstance(said_code, int) else 0)
@@ -195,14 +247,13 @@ def from_status(
         kind = AlreadyExists
     elif kind is Invalid and _is_uid_mismatch(details):
         kind = Conflict
-    message = _truncate_message(status.get("message")) or "no message"
     return kind(
-        f"{where}: {message} ({code} {reason or 'no reason'})",
+        _truncate_message(status.get("message")) or "no message",
+        request=request,
         status=code,
         reason=reason,
         details=details,
         retry_after=_parse_retry_after(retry_after, details),
-        server_message=message,
     )
 
 
@@ -218,7 +269,9 @@ def _is_uid_mismatch(details: Mapping[str, Any]) -> bool:
     )
 
 
-def from_response(code: int, body: bytes, *, where: str, retry_after: str = "") -> ApiError:
+def from_response(
+    code: int, body: bytes, *, request: RequestDescription, retry_after: str = ""
+) -> ApiError:
     """Return the error for an answer with a Status or any other body."""
     try:
         parsed = orjson.loads(body)
@@ -227,7 +280,7 @@ def from_response(code: int, body: bytes, *, where: str, retry_after: str = "") 
     if not isinstance(parsed, dict) or parsed.get("kind") != "Status":
         text = " ".join(body.decode(errors="replace").split())[:_MAX_SHOWN_BODY]
         parsed = {"message": text or "the answer is empty"}
-    return from_status(code, parsed, where=where, retry_after=retry_after)
+    return from_status(code, parsed, request=request, retry_after=retry_after)
 
 
 def _parse_retry_after(told: str, details: Mapping[str, Any]) -> float | None:

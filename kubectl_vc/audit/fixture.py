@@ -75,7 +75,8 @@ class AuditFixture:
             try:
                 return await client.create(resource, body, namespace=namespace)
             except errors.Forbidden as problem:
-                is_early = "service account" in str(problem) or "serviceaccount" in str(problem)
+                said = problem.server_message
+                is_early = "service account" in said or "serviceaccount" in said
                 if not is_early or asyncio.get_running_loop().time() > deadline:
                     raise
             await asyncio.sleep(_POLL_SECONDS)

@@ -25,8 +25,6 @@ _RBAC_REFUSAL = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)" in API group'
     r' "(?P<group>[^"]*)" (?:in the namespace "(?P<namespace>[^"]*)"|at the cluster scope)'
 )
-_REQUEST = re.compile(r": [A-Z]+ /\S*(?=: )")
-"""Method and path of a request. They do not help a user of a verb."""
 _READ_VERBS = frozenset({"get", "list", "watch"})
 
 
@@ -106,6 +104,13 @@ def describe_os_error(problem: OSError) -> str:
 def get_server_message(problem: errors.ApiError) -> str:
     """Return the API server's own message, in one line."""
     return " ".join(problem.server_message.split())
+
+
+def describe_server_problem(error: errors.KubeError) -> str:
+    """Return the server and the problem. Method and path do not help a user of a verb."""
+    if error.request is None or isinstance(error, errors.NotConnected):
+        return error.problem
+    return f"{error.request.server}: {error.problem}"
 
 
 def describe_invalid(problem: errors.Invalid) -> str:
@@ -203,18 +208,17 @@ def _describe_not_found(problem: errors.NotFound) -> str:
     return get_server_message(problem)
 
 
-def _describe_unavailable(problem: errors.Unavailable) -> str:
-    cause = _REQUEST.sub("", problem.server_problem, count=1)
+def _describe_unavailable(error: errors.Unavailable) -> str:
     return (
-        f"the API server cannot be reached: {cause}. Check --kubeconfig and"
-        " --context, and whether `kubectl version` gets an answer."
+        f"the API server cannot be reached: {describe_server_problem(error)}. Check"
+        " --kubeconfig and --context, and whether `kubectl version` gets an answer."
     )
 
 
-def _describe_untrusted(problem: errors.Untrusted) -> str:
+def _describe_untrusted(error: errors.Untrusted) -> str:
     return (
-        f"{problem.server_problem}: the certificate of the API server is not trusted. Put the"
-        " certificate of its CA into certificate-authority-data of the kubeconfig."
+        f"{describe_server_problem(error)}: the certificate of the API server is not trusted. Put"
+        " the certificate of its CA into certificate-authority-data of the kubeconfig."
     )
 
 

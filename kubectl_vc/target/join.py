@@ -173,7 +173,7 @@ def attribute_to_target() -> Iterator[None]:
         said = (
             cli_errors.get_server_message(problem)
             if isinstance(problem, errors.ApiError)
-            else str(problem)
+            else cli_errors.describe_server_problem(problem)
         )
         remedy = next(
             (f". {what}" for kind, what in _ERROR_REMEDIES if isinstance(problem, kind)), ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from kubectl_vc.output.cli_errors import describe_error
+from kubectl_vc.output.cli_errors import describe_error, describe_server_problem
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy.resources import Resource
@@ -104,7 +104,7 @@ class TenantReader(PageReader):
         try:
             return await request
         except (errors.Unavailable, errors.Unauthorized) as problem:
-            raise TenantUnavailableError(str(problem)) from problem
+            raise TenantUnavailableError(describe_server_problem(problem)) from problem
 
 
 def get_continue_token(found: Object | None) -> str:

@@ -11,6 +11,7 @@ from kubectl_vc.diagnosis.layer_table import Diagnosis, diagnose
 from kubectl_vc.diagnosis.layers import LAYERS
 from kubectl_vc.diagnosis.object_facts import ObjectFacts
 from kubectl_vc.diagnosis.object_kinds import ObjectName
+from kubectl_vc.output.cli_errors import describe_server_problem
 from kubectl_vc.ui.tenant_rows import State, format_age
 from kubeio import Object, errors
 from kubeio.api.client import Client
@@ -73,7 +74,7 @@ async def _collect_tenant_side(pod: DiagnosedPod) -> ObjectFacts:
             pod.tenant_client, ObjectName(PODS, pod.name), pod.namespace
         )
     except (errors.Unavailable, errors.Unauthorized) as problem:
-        return replace(unread, tenant_problem=str(problem))
+        return replace(unread, tenant_problem=describe_server_problem(problem))
 
 
 def build_diagnosis(facts: ObjectFacts, found: Diagnosis) -> PodDiagnosis:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kubectl_vc.client.connection import SuperConnection
+from kubectl_vc.output.cli_errors import describe_error
 from kubectl_vc.ui import object_rows, page_facts, tenant_rows
 from kubectl_vc.ui.object_rows import CopyPair, EventRow, ObjectRow
 from kubectl_vc.ui.page_facts import MissingObjectError, Sides
@@ -84,7 +85,9 @@ async def read_pod(
     try:
         diagnosis = await diagnose_pod(diagnosed)
     except errors.KubeError as problem:
-        sides.sentences.append(f"The layer that holds the pod is unknown: {problem}")
+        sides.sentences.append(
+            f"The layer that holds the pod is unknown: {describe_error(problem)}"
+        )
     newest: Mapping[str, Any] = copy or tenant_object or {}
     return PodPage(
         row=object_rows.build_object_row(pair, tenant, tenant_events, now),

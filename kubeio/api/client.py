@@ -374,9 +374,9 @@ class Client:
         except orjson.JSONDecodeError:
             found = None
         if not isinstance(found, dict):
-            where = self._transport.describe_request(method, path)
             raise errors.Unavailable(
-                f"{where}: the answer is not a JSON object. Check for a proxy in between"
+                "the answer is not a JSON object. Check for a proxy in between",
+                request=self._transport.describe_request(method, path),
             )
         return found
 

@@ -104,9 +104,9 @@ class ConnectionPool:
         except TimeoutError as problem:
             raise transport_protocol.request_timed_out(request.where, timeout_seconds) from problem
         except AnswerTooLargeError as problem:
-            raise errors.ResponseTooLarge(f"{request.where}: {problem}") from problem
+            raise errors.ResponseTooLarge(str(problem), request=request.where) from problem
         except ConnectionBrokenError as problem:
-            raise errors.Unavailable(f"{request.where}: {problem}") from problem
+            raise errors.Unavailable(str(problem), request=request.where) from problem
         finally:
             self._release_connection(connection)
         return HttpResponse(connection.status, connection.retry_after, connection.take_body())
@@ -122,7 +122,7 @@ class ConnectionPool:
         except TimeoutError as problem:
             raise transport_protocol.request_timed_out(request.where, idle_timeout) from problem
         except ConnectionBrokenError as problem:
-            raise errors.Unavailable(f"{request.where}: {problem}") from problem
+            raise errors.Unavailable(str(problem), request=request.where) from problem
         self._remember_session(connection)
         return _PooledStream(connection, request.where, idle_timeout)
 
@@ -136,7 +136,7 @@ class ConnectionPool:
 
     # Slots.
 
-    async def _acquire(self, ends: float, where: str) -> Http1Connection:
+    async def _acquire(self, ends: float, where: errors.RequestDescription) -> Http1Connection:
         """Return a connection for exclusive use. Raises NotSent when that takes too long."""
         loop = asyncio.get_running_loop()
         while True:
@@ -159,7 +159,9 @@ class ConnectionPool:
             self._check_open(where)
         return connection
 
-    async def _take_idle_connection(self, left: float, where: str) -> Http1Connection | None:
+    async def _take_idle_connection(
+        self, left: float, where: errors.RequestDescription
+    ) -> Http1Connection | None:
         """Return a kept connection, or None: a slot for a new one."""
         self._check_open(where)
         if self._idle:
@@ -169,11 +171,13 @@ class ConnectionPool:
             return None
         return await self._wait_for_connection(left, where)
 
-    def _check_open(self, where: str) -> None:
+    def _check_open(self, where: errors.RequestDescription) -> None:
         if self._closed:
-            raise errors.Unavailable(f"{where}: the client was closed")
+            raise errors.Unavailable("the client was closed", request=where)
 
-    async def _wait_for_connection(self, left: float, where: str) -> Http1Connection | None:
+    async def _wait_for_connection(
+        self, left: float, where: errors.RequestDescription
+    ) -> Http1Connection | None:
         """Wait for a connection, or None: a slot for a new one."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Http1Connection | None] = loop.create_future()
@@ -242,7 +246,10 @@ class ConnectionPool:
     # Connect.
 
     async def _connect(
-        self, seconds: float, where: str, lost: Callable[[Http1Connection], None] | None = None
+        self,
+        seconds: float,
+        where: errors.RequestDescription,
+        lost: Callable[[Http1Connection], None] | None = None,
     ) -> Http1Connection:
         """Connect to the first address that answers. Each address gets its share of the time."""
         loop = asyncio.get_running_loop()
@@ -322,7 +329,9 @@ def _enable_keepalive(connected: tuple[asyncio.Transport, object]) -> None:
 class _PooledStream:
     """A stream on its own connection."""
 
-    def __init__(self, connection: Http1Connection, where: str, silence: float) -> None:
+    def __init__(
+        self, connection: Http1Connection, where: errors.RequestDescription, silence: float
+    ) -> None:
         self.status = connection.status
         self.retry_after = connection.retry_after
         self._connection = connection
@@ -336,7 +345,7 @@ class _PooledStream:
         except TimeoutError as problem:
             raise transport_protocol.request_timed_out(self._where, self._silence) from problem
         except ConnectionBrokenError as problem:
-            raise errors.Unavailable(f"{self._where}: {problem}") from problem
+            raise errors.Unavailable(str(problem), request=self._where) from problem
 
     def abort(self) -> None:
         """Close the connection."""

@@ -102,7 +102,9 @@ class ProxyTransport:
 class _ProxiedStream:
     """A stream on its own connection."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, where: str, silence: float) -> None:
+    def __init__(
+        self, answer: aiohttp.ClientResponse, where: errors.RequestDescription, silence: float
+    ) -> None:
         self.status = answer.status
         self.retry_after = _get_retry_after(answer)
         self._answer = answer
@@ -168,15 +170,18 @@ def _build_request_class(fence: Fence | None) -> type[aiohttp.ClientRequest]:
     return FencedRequest
 
 
-async def _read_body(answer: aiohttp.ClientResponse, where: str, most: int | None) -> bytes:
+async def _read_body(
+    answer: aiohttp.ClientResponse, where: errors.RequestDescription, most: int | None
+) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while chunk := await answer.content.readany():
         size += len(chunk)
         if size > (most or transport_protocol.MAX_RESPONSE_BYTES):
             answer.close()
-            problem = transport_protocol.response_too_large(most)
-            raise errors.ResponseTooLarge(f"{where}: {problem}")
+            raise errors.ResponseTooLarge(
+                transport_protocol.response_too_large(most), request=where
+            )
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -186,7 +191,7 @@ def _get_retry_after(answer: aiohttp.ClientResponse) -> str:
 
 
 @contextlib.contextmanager
-def _translate_errors(where: str, seconds: float) -> Iterator[None]:
+def _translate_errors(where: errors.RequestDescription, seconds: float) -> Iterator[None]:
     """Convert aiohttp's errors to those of this package."""
     try:
         yield
@@ -204,4 +209,4 @@ def _translate_errors(where: str, seconds: float) -> Iterator[None]:
         ) from problem
     except (aiohttp.ClientError, OSError) as problem:
         detail = str(problem) or type(problem).__name__
-        raise errors.Unavailable(f"{where}: the connection broke: {detail}") from problem
+        raise errors.Unavailable(f"the connection broke: {detail}", request=where) from problem

@@ -168,16 +168,16 @@ class RestClient:
                     size += len(chunk)
                     if size > max_bytes:
                         raise errors.ResponseTooLarge(
-                            f"{where}: an answer of more than {max_bytes} bytes"
+                            f"an answer of more than {max_bytes} bytes", request=where
                         )
                     found += [line for line in lines.feed(chunk, where) if line.startswith(start)]
             finally:
                 answer.abort()
         return found
 
-    def describe_request(self, method: str, path: str) -> str:
+    def describe_request(self, method: str, path: str) -> errors.RequestDescription:
         """Return the description of a request for messages, without the query."""
-        return f"{self.endpoint.title}: {method} {path}"
+        return errors.RequestDescription(self.endpoint.title, method, path)
 
     async def _send_once(self, request: HttpRequest, left: float) -> bytes:
         renewed = False
@@ -266,26 +266,26 @@ def _impersonation_headers(endpoint: Endpoint) -> list[tuple[str, str]]:
     return [("Impersonate-User", endpoint.impersonate), *groups]
 
 
-def _build_error(answer: HttpResponse, where: str) -> errors.ApiError:
+def _build_error(answer: HttpResponse, where: errors.RequestDescription) -> errors.ApiError:
     return errors.from_response(
-        answer.status, answer.content, where=where, retry_after=answer.retry_after
+        answer.status, answer.content, request=where, retry_after=answer.retry_after
     )
 
 
-async def _read_rest(answer: ResponseStream, where: str) -> bytes:
+async def _read_rest(answer: ResponseStream, where: errors.RequestDescription) -> bytes:
     """Return the body of a refused watch."""
     content = b""
     while chunk := await answer.read():
         content += chunk
         if len(content) > watch_decoder.MAX_LINE_BYTES:
             raise errors.ResponseTooLarge(
-                f"{where}: an answer of more than {watch_decoder.MAX_LINE_BYTES} bytes"
+                f"an answer of more than {watch_decoder.MAX_LINE_BYTES} bytes", request=where
             )
     return content
 
 
 async def _read_events(
-    answer: ResponseStream, where: str, max_line_bytes: int | None
+    answer: ResponseStream, where: errors.RequestDescription, max_line_bytes: int | None
 ) -> AsyncGenerator[watch_decoder.WatchEvent, None]:
     lines = watch_decoder.LineDecoder(max_line_bytes)
     while chunk := await answer.read():

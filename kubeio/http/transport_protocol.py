@@ -39,7 +39,7 @@ class HttpRequest(NamedTuple):
     """Path and query."""
     headers: HttpHeaders
     body: bytes | None
-    where: str
+    where: errors.RequestDescription
     """Description of the request for messages."""
 
 
@@ -89,34 +89,27 @@ def response_too_large(most: int | None = None) -> str:
     return f"an answer of more than {most or MAX_RESPONSE_BYTES} bytes"
 
 
-def no_connection_in_time(where: str) -> errors.NotSent:
+def no_connection_in_time(where: errors.RequestDescription) -> errors.NotSent:
     """Return the error for a connection that was not made in time."""
-    detail = "no connection was made in time"
-    return errors.NotSent(f"{where}: {detail}", server_problem=f"{_get_server(where)}: {detail}")
+    return errors.NotSent("no connection was made in time", request=where)
 
 
-def connect_failed(where: str, host: str, port: int | None, problem: OSError) -> errors.NotSent:
+def connect_failed(
+    where: errors.RequestDescription, host: str, port: int | None, problem: OSError
+) -> errors.NotConnected:
     """Return the error for a server that cannot be reached."""
     number = problem.errno or 0
     # Errors of name resolution are negative and have messages of their own.
     detail = os.strerror(number) if number > 0 else str(problem)
-    reason = f"cannot connect to {host}:{port}: {detail}"
-    return errors.NotSent(f"{where}: {reason}", server_problem=reason)
+    return errors.NotConnected(f"cannot connect to {host}:{port}: {detail}", request=where)
 
 
-def server_untrusted(where: str, problem: Exception) -> errors.Untrusted:
+def server_untrusted(where: errors.RequestDescription, problem: Exception) -> errors.Untrusted:
     """Return the error for a server that fails TLS verification."""
     detail = getattr(problem, "verify_message", "") or str(problem)
-    reason = f"TLS failed: {detail}"
-    return errors.Untrusted(f"{where}: {reason}", server_problem=f"{_get_server(where)}: {reason}")
+    return errors.Untrusted(f"TLS failed: {detail}", request=where)
 
 
-def request_timed_out(where: str, seconds: float) -> errors.Timeout:
+def request_timed_out(where: errors.RequestDescription, seconds: float) -> errors.Timeout:
     """Return the error for an answer that did not arrive within `seconds`."""
-    detail = f"no answer within {seconds:.3g} s"
-    return errors.Timeout(f"{where}: {detail}", server_problem=f"{_get_server(where)}: {detail}")
-
-
-def _get_server(where: str) -> str:
-    """Return the server of a request's description, without the method and the path."""
-    return where.rpartition(": ")[0] or where
+    return errors.Timeout(f"no answer within {seconds:.3g} s", request=where)

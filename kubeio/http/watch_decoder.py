@@ -53,13 +53,13 @@ class LineDecoder:
         self._pending: list[bytes] = []
         self._size = 0
 
-    def feed(self, chunk: bytes, where: str = "") -> list[bytes]:
+    def feed(self, chunk: bytes, where: errors.RequestDescription | None = None) -> list[bytes]:
         """Return the lines that this chunk completes. Raises ResponseTooLarge for a long line."""
         head, *following = chunk.split(b"\n")
         self._size += len(head)
         if self._size > self._max_line_bytes:
             raise errors.ResponseTooLarge(
-                f"{where}: a line of more than {self._max_line_bytes} bytes"
+                f"a line of more than {self._max_line_bytes} bytes", request=where
             )
         self._pending.append(head)
         if not following:
@@ -69,22 +69,22 @@ class LineDecoder:
         self._pending = [following[-1]]
         return [line for line in complete if line]
 
-    def finish(self, where: str) -> None:
+    def finish(self, where: errors.RequestDescription) -> None:
         """Raise Unavailable when the body ended inside a line."""
         if any(self._pending):
-            raise errors.Unavailable(f"{where}: the stream was cut inside a line")
+            raise errors.Unavailable("the stream was cut inside a line", request=where)
 
 
-def parse_event(line: bytes, where: str) -> WatchEvent:
+def parse_event(line: bytes, where: errors.RequestDescription) -> WatchEvent:
     """Return the event of a line. An ERROR event is raised as the error in it."""
     try:
         frame = _FRAME_DECODER.decode(line)
     except msgspec.DecodeError as problem:
         raise errors.Unavailable(
-            f"{where}: the stream has a line that is not an event"
+            "the stream has a line that is not an event", request=where
         ) from problem
     if frame.type == "ERROR":
-        raise errors.from_response(0, bytes(frame.object), where=where)
+        raise errors.from_response(0, bytes(frame.object), request=where)
     if frame.type not in _EVENT_TYPES:
-        raise errors.Unavailable(f"{where}: the stream has an event of type {frame.type!r}")
+        raise errors.Unavailable(f"the stream has an event of type {frame.type!r}", request=where)
     return WatchEvent(frame.type, bytes(frame.object))  # type: ignore[arg-type]  # checked above

@@ -83,7 +83,7 @@ async def _write_status(session: Session) -> None:
         message = (
             f"All of the tenant's objects are synced.{parked_writes.format_parked_message(link)}"
         )
-    held = guard.message if guard.is_held else ""
+    held = guard.message
     await conditions.write_conditions(
         link.home_cluster.client,
         entry,

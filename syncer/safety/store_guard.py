@@ -49,9 +49,6 @@ MAX_EPOCH_LEAD = 10**9
 larger lead is a foreign write. Accepting it would let the epoch grow beyond the range of a number.
 """
 
-EPOCH_LOST_PREFIX = "only"
-"""Prefix of a problem that concerns the syncer's own mark only."""
-
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -77,41 +74,55 @@ class StoreObservation:
     """resourceVersion of the ConfigMap."""
 
 
-def find_store_problem(record: StoreRecord, sight: StoreObservation) -> str:
-    """Return the problem of a store as half a sentence. Empty if the store is intact."""
+@dataclass(frozen=True, slots=True)
+class StoreProblem:
+    """Difference of a store from its record, as half a sentence."""
+
+    text: str
+    concerns_mark_only: bool = False
+    """Whether only the syncer's own mark is wrong."""
+
+    def __str__(self) -> str:
+        """Return the problem for the log."""
+        return f"only {self.text}" if self.concerns_mark_only else self.text
+
+
+def find_store_problem(record: StoreRecord, sight: StoreObservation) -> StoreProblem | None:
+    """Return the problem of a store. None if the store is intact."""
     if not record.uid:
-        return ""
+        return None
     if sight.uid != record.uid:
-        return "it is not the etcd that was synced before"
+        return StoreProblem("it is not the etcd that was synced before")
     if sight.revision < record.revision:
-        return (
+        return StoreProblem(
             f"its revision is lower than {record.revision}, which was seen before, so it is an"
             " older copy"
         )
     is_in_order = record.epoch <= sight.epoch <= record.epoch + MAX_EPOCH_LEAD
-    return "" if is_in_order else _find_epoch_problem(record, sight)
+    return None if is_in_order else _find_epoch_problem(record, sight)
 
 
-def _find_epoch_problem(record: StoreRecord, sight: StoreObservation) -> str:
+def _find_epoch_problem(record: StoreRecord, sight: StoreObservation) -> StoreProblem:
+    if sight.epoch_revision and 0 < sight.epoch <= record.epoch:
+        return StoreProblem(
+            f"its epoch {sight.epoch} is lower than {record.epoch}, so it is an older copy"
+        )
     where = f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_MAP}"
     if sight.epoch > record.epoch:
-        return (
-            f"{EPOCH_LOST_PREFIX} key {EPOCH_KEY} of {where} is {sight.epoch}, which the syncer"
-            " did not write"
-        )
-    if not sight.epoch_revision:
-        return f"{EPOCH_LOST_PREFIX} {where} is missing in it"
-    if not sight.epoch:
-        return f"{EPOCH_LOST_PREFIX} key {EPOCH_KEY} of {where} is no longer a number"
-    return f"its epoch {sight.epoch} is lower than {record.epoch}, so it is an older copy"
+        text = f"key {EPOCH_KEY} of {where} is {sight.epoch}, which the syncer did not write"
+    elif not sight.epoch_revision:
+        text = f"{where} is missing in it"
+    else:
+        text = f"key {EPOCH_KEY} of {where} is no longer a number"
+    return StoreProblem(text, concerns_mark_only=True)
 
 
-def format_held_message(problem: str, observed_uid: str, name: str) -> str:
+def format_held_message(problem: StoreProblem, observed_uid: str, name: str) -> str:
     """Return the message of the condition DeletesHeld. `observed_uid` may be empty."""
-    if problem.startswith(EPOCH_LOST_PREFIX):
+    if problem.concerns_mark_only:
         return (
             "Deletes are not synced to the super cluster: in the tenant's etcd, kube-system"
-            f" {observed_uid}, {problem.removeprefix(EPOCH_LOST_PREFIX).strip()}. Its kube-system"
+            f" {observed_uid}, {problem.text}. Its kube-system"
             " is the one that was synced before, and its revision did not decrease. Most likely,"
             " another client changed only this ConfigMap. A backup from before the ConfigMap was"
             " created looks the same. If nothing else is missing in the tenant, run `kubectl vc"
@@ -120,8 +131,8 @@ def format_held_message(problem: str, observed_uid: str, name: str) -> str:
         )
     return (
         "Deletes are not synced to the super cluster: the tenant's etcd has kube-system"
-        f" {observed_uid or '<none>'}, and {problem}. If this etcd is the right one, run `kubectl"
-        f" vc confirm-deletes {name}`. Objects that it lacks are then deleted in the super"
+        f" {observed_uid or '<none>'}, and {problem.text}. If this etcd is the right one, run"
+        f" `kubectl vc confirm-deletes {name}`. Objects that it lacks are then deleted in the super"
         " cluster. Otherwise, restore the previous etcd."
     )
 
@@ -180,13 +191,13 @@ class StoreGuard:
         """Highest revision that is known to belong to the intact store."""
         self._was_held = False
         self._is_mirrored = True
-        self.problem = ""
-        """Problem of the store. Empty: deletes are allowed."""
+        self.problem: StoreProblem | None = None
+        """Problem of the store. None: deletes are allowed."""
 
     @property
     def is_held(self) -> bool:
         """Return True if deletes in the super cluster are held."""
-        return bool(self.problem)
+        return self.problem is not None
 
     @property
     def is_replaced(self) -> bool:
@@ -198,7 +209,9 @@ class StoreGuard:
 
     @property
     def message(self) -> str:
-        """Message of the condition while deletes are held."""
+        """Message of the condition while deletes are held. Empty if they are not."""
+        if self.problem is None:
+            return ""
         return format_held_message(self.problem, self.store, self._tenant.name)
 
     @property
@@ -283,13 +296,13 @@ class StoreGuard:
             sight = await self._observe()
             if not self.is_held or sight.uid != uid:
                 return False
-            _log.warning("deletes.confirmed", problem=self.problem, store=uid)
+            _log.warning("deletes.confirmed", problem=str(self.problem), store=uid)
             self._record = StoreRecord(
                 uid=uid, revision=sight.revision, epoch=_get_counted_epoch(self._record, sight)
             )
             await self._advance_epoch(sight)
             self._newest_written_revision = 0
-            self.problem = ""
+            self.problem = None
         return True
 
     async def advance_epoch(self) -> None:
@@ -313,14 +326,14 @@ class StoreGuard:
         )
         sight = await observe_store(self._tenant_client)
         problem = find_store_problem(record, sight)
-        if not problem or sight.revision < seen:
+        if problem is None or sight.revision < seen:
             self._newest_counted_revision = record.revision
         if problem != self.problem:
-            _log.warning("deletes.checked", problem=problem or "none", store=sight.uid)
+            _log.warning("deletes.checked", problem=str(problem or "none"), store=sight.uid)
             self.problem = problem
             self._was_held = True
             self._on_judged()
-        if not problem:
+        if problem is None:
             self._observation = sight
             self._verified_at = started
         elif self._observation is None or self._observation.uid != sight.uid:

@@ -75,7 +75,7 @@ def no_uid_in_deletes(stack: contextlib.ExitStack) -> None:
 
 def no_store_guard(stack: contextlib.ExitStack) -> None:
     """Every store passes for the earlier one."""
-    _put(stack, store_guard, "find_store_problem", lambda *_: "")
+    _put(stack, store_guard, "find_store_problem", lambda *_: None)
 
 
 def stale_store_record_wins(stack: contextlib.ExitStack) -> None:

@@ -117,9 +117,9 @@ async def test_a_store_without_kube_system_cannot_be_confirmed():
 
 def test_the_condition_names_the_command_in_no_more_words_than_it_may_have():
     for seen in (sight(uid=OTHER), sight(uid=""), sight(epoch=0, epoch_revision=0)):
-        text = store_guard.format_held_message(
-            store_guard.find_store_problem(KNOWN, seen), seen.uid, TENANT.name
-        )
+        problem = store_guard.find_store_problem(KNOWN, seen)
+        assert problem is not None
+        text = store_guard.format_held_message(problem, seen.uid, TENANT.name)
         assert f"kubectl vc confirm-deletes {TENANT.name}" in text
         assert len(text) < 1024
 

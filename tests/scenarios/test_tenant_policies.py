@@ -19,6 +19,7 @@ from syncer.rules.pods import dns, pod_status
 from syncer.rules.pods import pod_facts as pod_sides
 from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, parse_tenant_policy
+from tests.support.kubeio.described_requests import REQUEST
 from tests.support.syncer.sessions import TENANT, SessionWorld, put
 from tests.unit.syncer.rules.nodes.test_virtual_nodes import super_node
 
@@ -52,7 +53,7 @@ async def test_what_pod_security_reports_is_reported_in_its_words_and_not_asked_
     world = SessionWorld(policy(security={"level": "restricted"}))
     world.ready()
     world.tenant_has("Pod", "p", spec={"containers": CONTAINERS}, status={})
-    world.below.refusals["create Pod"] = errors.Forbidden(REFUSAL, server_message=REFUSAL)
+    world.below.refusals["create Pod"] = errors.Forbidden(REFUSAL, request=REQUEST)
     verdict = await pod_reconciler.reconcile_pod(
         registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
     )

@@ -167,7 +167,7 @@ async def _run_phase(phase: Phase, run: PhaseRun) -> PhaseResult:
     except errors.Forbidden as problem:
         # A quota or a policy of the super cluster. Its message helps, and it may end at any time.
         run.status.failing_conditions.add(wellknown.READY)
-        failure = permanent_failures.find_failure("Forbidden", str(problem))
+        failure = permanent_failures.find_failure("Forbidden", problem.server_message)
         return PhaseWaiting(
             condition=wellknown.READY,
             reason=failure.reason if failure is not None else "Forbidden",

@@ -28,19 +28,20 @@ def find_pause(body: Mapping[str, Any], now: datetime) -> PauseEnd | None:
     """Return the end of the pause that a VirtualCluster asks for. It may be over already.
 
     A scheduled deletion ends every pause. A pause begins when the condition Paused becomes True. A
-    pause that was too long stays over until `spec.pausedUntil` has another time.
+    pause that was too long stays over until `spec.pausedUntil` has another time than
+    `status.endedPause`. A status of an older vc-manager has no such field. Its pause stays over.
     """
     wanted = deletion.parse_time((body.get("spec") or {}).get("pausedUntil"))
     if wanted is None or wanted <= now:
         return None
     if deletion.parse_scheduled_time(body["metadata"].get("annotations") or {}) is not None:
         return None
-    listed = (body.get("status") or {}).get("conditions")
-    known = conditions.find_condition(listed, wellknown.PAUSED) or {}
+    status = body.get("status") or {}
+    known = conditions.find_condition(status.get("conditions"), wellknown.PAUSED) or {}
     began = conditions.parse_transition_time(known) or now
     if known.get("status") == "True":
         return PauseEnd(min(wanted, began + MAX_PAUSE), wanted)
-    is_same = conditions.format_time(wanted) in str(known.get("message", ""))
+    is_same = status.get("endedPause") in (None, conditions.format_time(wanted))
     if known.get("reason") == PAUSE_TOO_LONG and is_same:
         return PauseEnd(min(wanted, began, now), wanted)
     return PauseEnd(min(wanted, now + MAX_PAUSE), wanted)

@@ -93,6 +93,8 @@ class ReconcileStatus:
     api_server_address: str = ""
     service_cidr: str = ""
     version: str = ""
+    ended_pause: str = ""
+    """`status.endedPause`. Present with the reason PauseTooLong of the condition Paused."""
     restore: dict[str, Any] | None = None
     """`status.restore`. None: as before."""
     failing_conditions: set[str] = field(default_factory=set)
@@ -136,6 +138,8 @@ class ReconcileStatus:
         wanted = kinds or [each for each in OWN_CONDITIONS if each not in _SUMMARY_CONDITIONS]
         for each in old.get("conditions") or ():
             if each.get("type") in wanted:
+                if each["type"] == wellknown.PAUSED and wellknown.PAUSED not in self._conditions:
+                    self.ended_pause = old.get("endedPause", "")
                 self.set_condition(each["type"], each["status"], each["reason"], each["message"])
 
     def summarize(
@@ -226,6 +230,7 @@ class ReconcileStatus:
             "apiServerAddress": self.api_server_address or old.get("apiServerAddress", ""),
             "serviceCidr": self.service_cidr or old.get("serviceCidr", ""),
             "version": self.version or old.get("version", ""),
+            "endedPause": self.ended_pause,
         }
         restore = self.restore or old.get("restore")
         return {

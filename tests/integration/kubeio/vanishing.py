@@ -43,7 +43,7 @@ async def watched(there: int) -> dict[str, object]:
     )
     try:
         stream = await made.stream(
-            HttpRequest("GET", "/", (), None, "GET /"),
+            HttpRequest("GET", "/", (), None, errors.RequestDescription("server", "GET", "/")),
             connect=PATIENCE_SECONDS,
             idle_timeout=PATIENCE_SECONDS,
         )

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from kubeio.errors import RequestDescription
 from kubeio.http import watch_decoder
 from kubeio.http.transport_protocol import HttpRequest, HttpTransport
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, Resource
@@ -58,7 +59,9 @@ class ProgramRunner:
         headers = [("Accept", "application/json"), ("User-Agent", "program/1")]
         if encoded is not None:
             headers.append(("Content-Type", content))
-        request = HttpRequest(method, target, headers, encoded, f"{method} {target}")
+        request = HttpRequest(
+            method, target, headers, encoded, RequestDescription("server", method, target)
+        )
         answer = await self.wire.exchange(request, timeout_seconds=30.0)
         return answer.status, orjson.loads(answer.content)
 
@@ -124,7 +127,9 @@ class ProgramRunner:
             f"&timeoutSeconds=20&labelSelector={selector}"
         )
         headers = [("Accept", "application/json"), ("User-Agent", "program/1")]
-        request = HttpRequest("GET", target, headers, None, "watch")
+        request = HttpRequest(
+            "GET", target, headers, None, RequestDescription("server", "WATCH", target)
+        )
         answer = await self.wire.stream(request, connect=10.0, idle_timeout=30.0)
         lines, found = watch_decoder.LineDecoder(), list[Object]()
         try:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from kubeio.errors import RequestDescription
 from kubeio.http import transport_protocol
 from kubeio.http.connection_pool import ConnectionPool
 from kubeio.http.proxy_transport import ProxyTransport
 from kubeio.http.transport_protocol import HttpRequest
 
-ASKED = HttpRequest("GET", "/x?y=1", [("Accept", "a/b")], None, "server: GET /x")
+ASKED = HttpRequest(
+    "GET", "/x?y=1", [("Accept", "a/b")], None, RequestDescription("server", "GET", "/x")
+)
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

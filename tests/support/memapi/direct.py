@@ -65,7 +65,9 @@ class DirectNetwork(Protocol):
 class WatchTap:
     """One watch as its client reads it. A test may cut, delay or garble it."""
 
-    def __init__(self, asked: RequestedWatch, silence: float, where: str) -> None:
+    def __init__(
+        self, asked: RequestedWatch, silence: float, where: errors.RequestDescription
+    ) -> None:
         self.status = 200
         self.retry_after = ""
         self.asked = asked
@@ -122,7 +124,7 @@ class WatchTap:
     def cut(self) -> None:
         """Break the connection. Data that the client has not read is lost, kept or not."""
         if self.is_open:
-            self._problem = errors.Unavailable(f"{self._where}: the connection broke")
+            self._problem = errors.Unavailable("the connection broke", request=self._where)
             self._pieces.clear()
             self._held = None
             self._leave()
@@ -212,7 +214,7 @@ class DirectTransport:
         process: int,
     ) -> None:
         """Carry a request out, whether its client still waits or not."""
-        broken = errors.Unavailable(f"{request.where}: the connection broke")
+        broken = errors.Unavailable("the connection broke", request=request.where)
         if fate.is_swallowed:
             return
         if fate.is_lost or process != self._process:
@@ -254,7 +256,7 @@ class DirectTransport:
             raise transport_protocol.no_connection_in_time(request.where)
         await asyncio.sleep(fate.before)
         if fate.is_lost or fate.is_unanswered or process != self._process:
-            raise errors.Unavailable(f"{request.where}: the connection broke")
+            raise errors.Unavailable("the connection broke", request=request.where)
         if fate.refusal is not None:
             return _RefusedWatch(fate.refusal.code, fate.retry_after, fate.refusal.encoded())
         answer = self._api.answer(asked(request))

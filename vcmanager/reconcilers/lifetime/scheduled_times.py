@@ -85,10 +85,11 @@ def report_long_pause(body: Mapping[str, Any], now: datetime, report: ReconcileS
     """Set the condition Paused to False if the spec asks for a pause that is over."""
     end = activity.find_pause(body, now)
     if end is not None and end.until <= now:
+        report.ended_pause = conditions.format_time(end.wanted)
         message = (
             f"The pause ended after {activity.MAX_PAUSE.days} days, which is the longest pause,"
-            f" although spec.pausedUntil is {conditions.format_time(end.wanted)}. Remove"
-            " spec.pausedUntil. For another pause set a new time."
+            f" although spec.pausedUntil is {report.ended_pause}. Remove spec.pausedUntil. For"
+            " another pause set a new time."
         )
         report.set_condition(wellknown.PAUSED, "False", activity.PAUSE_TOO_LONG, message)
 

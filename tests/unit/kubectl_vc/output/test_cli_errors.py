@@ -5,11 +5,12 @@ import pytest
 from kubectl_vc.output import cli_errors
 from kubeio import errors
 from kubeio.http import transport_protocol
+from tests.support.kubeio.described_requests import REQUEST
 
 
 def from_status(code: int, message: str, reason: str = "", **details) -> errors.ApiError:
     status = {"kind": "Status", "message": message, "reason": reason, "details": details}
-    return errors.from_status(code, status, where="https://super: POST /x")
+    return errors.from_status(code, status, request=REQUEST)
 
 
 def test_a_refusal_of_rbac_reports_who_may_not_what_and_how_to_get_it():
@@ -118,20 +119,20 @@ def test_a_policy_speaks_for_itself():
 @pytest.mark.parametrize(
     ("problem", "told"),
     [
-        (errors.NotSent("https://super: no route"), "Check --kubeconfig and --context"),
+        (errors.NotSent("no route"), "Check --kubeconfig and --context"),
         (
-            errors.Timeout("https://super: no answer within 15 s"),
+            errors.Timeout("no answer within 15 s"),
             "the API server cannot be reached",
         ),
         (
-            errors.NotSent("https://super: GET /apis/x/y?a=b: Connection refused"),
-            "reached: https://super: Connection refused. Check",
+            errors.Unavailable("the connection broke", request=REQUEST),
+            "reached: https://super: the connection broke. Check",
         ),
         (
             from_status(404, 'namespaces "n" not found', "NotFound", kind="namespaces", name="n"),
             "the namespace n does not exist. Create it with `kubectl create namespace n`, or",
         ),
-        (errors.Untrusted("https://super: TLS failed"), "Put the certificate of its CA into"),
+        (errors.Untrusted("TLS failed"), "Put the certificate of its CA into"),
         (from_status(401, "Unauthorized"), "Log in again, or choose others"),
         (from_status(503, "etcd is away"), "the API server failed: etcd is away"),
         (errors.CredentialsError("the kubeconfig has no context 'x'"), "no context 'x'."),
@@ -149,20 +150,20 @@ def test_each_error_is_one_sentence_with_a_remedy(problem, told):
     [
         (
             transport_protocol.connect_failed(
-                "https://super: POST /apis/x", "super", 443, OSError(errno.ECONNREFUSED, "")
+                REQUEST, "super", 443, OSError(errno.ECONNREFUSED, "")
             ),
             "cannot be reached: cannot connect to super:443: Connection refused. Check",
         ),
         (
-            transport_protocol.no_connection_in_time("https://super: POST /apis/x"),
+            transport_protocol.no_connection_in_time(REQUEST),
             "cannot be reached: https://super: no connection was made in time. Check",
         ),
         (
-            transport_protocol.request_timed_out("https://super: POST /apis/x", 15),
+            transport_protocol.request_timed_out(REQUEST, 15),
             "cannot be reached: https://super: no answer within 15 s. Check",
         ),
         (
-            transport_protocol.server_untrusted("https://super: POST /apis/x", ValueError("old")),
+            transport_protocol.server_untrusted(REQUEST, ValueError("old")),
             "https://super: TLS failed: old: the certificate",
         ),
     ],

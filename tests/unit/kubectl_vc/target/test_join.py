@@ -15,6 +15,7 @@ from kubeio import errors
 from kubeio.config.endpoint import Endpoint
 from tenancy import super_clusters
 from tests.support.kubectl_vc.super_clusters import HOME_UID
+from tests.support.kubeio.described_requests import REQUEST
 
 PLAN = TargetObjects(HOME_UID)
 
@@ -81,7 +82,7 @@ def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
     ("problem", "told"),
     [
         (
-            errors.Forbidden("where: -", server_message="-"),
+            errors.Forbidden("-", request=REQUEST),
             (
                 "-. Use a user with rights to write namespaces and cluster roles in the target"
                 " cluster."
@@ -92,7 +93,9 @@ def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
             "expired. Check server and certificate-authority-data of its kubeconfig.",
         ),
         (errors.NotSent("refused"), "refused"),
-        (errors.Unauthorized("where: who", server_message="who"), "who"),
+        (errors.NotSent("refused", request=REQUEST), "https://super: refused"),
+        (errors.NotConnected("no route to c2:6443", request=REQUEST), "no route to c2:6443"),
+        (errors.Unauthorized("who", request=REQUEST), "who"),
         (errors.CredentialsError("no PEM"), "no PEM"),
     ],
 )

@@ -13,6 +13,7 @@ from kubectl_vc.ui.page_reader import (
 )
 from kubeio import errors
 from tenancy.resources import PODS, SERVICES
+from tests.support.kubeio.described_requests import REQUEST
 
 
 class FakeClient:
@@ -37,7 +38,7 @@ def reader(*problems: Exception) -> tuple[PageReader, FakeClient]:
     return PageReader(client), client  # type: ignore[arg-type]
 
 
-FORBIDDEN = errors.Forbidden("no", status=403, server_message="you may not")
+FORBIDDEN = errors.Forbidden("you may not", request=REQUEST, status=403)
 
 
 async def test_a_refused_read_is_a_sentence_once():
@@ -70,10 +71,16 @@ def test_no_list_has_no_items():
     assert (get_items(None), get_continue_token(None)) == ([], "")
 
 
-@pytest.mark.parametrize("problem", [errors.Unavailable("x"), errors.Unauthorized("x", status=401)])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        errors.Unavailable("x", request=REQUEST),
+        errors.Unauthorized("x", request=REQUEST, status=401),
+    ],
+)
 async def test_the_failure_of_a_tenant_is_an_error_of_its_own(problem: Exception):
     tenant = TenantReader(FakeClient(problem, problem))  # type: ignore[arg-type]
-    with pytest.raises(TenantUnavailableError, match="x"):
+    with pytest.raises(TenantUnavailableError, match=r"^https://super: x$"):
         await tenant.list(PODS, limit=1)
-    with pytest.raises(TenantUnavailableError, match="x"):
+    with pytest.raises(TenantUnavailableError, match=r"^https://super: x$"):
         await tenant.get(PODS, "a")

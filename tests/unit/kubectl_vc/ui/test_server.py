@@ -15,6 +15,7 @@ from kubectl_vc.ui.tenant_clients import TenantApiClients
 from kubectl_vc.ui.verb import listen
 from kubeio import errors
 from tests.support.kubectl_vc.page_client import PageClient
+from tests.support.kubeio.described_requests import REQUEST
 
 EMPTY: dict[str, Any] = {"items": [], "metadata": {}}
 
@@ -129,8 +130,8 @@ async def test_names_that_no_object_has_are_not_found(path: str):
     ("problem", "status", "text"),
     [
         (errors.Unavailable("<b>down</b>"), 502, "The API server cannot be reached: &lt;b&gt;"),
-        (errors.ServerError("no", status=500, server_message="etcd"), 502, "failed: etcd"),
-        (errors.Unauthorized("no", status=401, server_message="ended"), 502, "credentials (ended)"),
+        (errors.ServerError("etcd", request=REQUEST, status=500), 502, "failed: etcd"),
+        (errors.Unauthorized("ended", request=REQUEST, status=401), 502, "credentials (ended)"),
     ],
 )
 async def test_an_error_is_a_page_with_a_sentence(problem: Exception, status: int, text: str):
@@ -146,7 +147,7 @@ async def test_a_credential_that_ended_is_renewed_once():
 
 
 async def test_a_right_that_is_missing_is_a_note():
-    async with pages(errors.Forbidden("no", status=403, server_message="you may not")) as client:
+    async with pages(errors.Forbidden("you may not", request=REQUEST, status=403)) as client:
         page = await client.fetch(client.urls.build_tenants())
         assert (page.status, "you may not" in page.text) == (200, True)
 

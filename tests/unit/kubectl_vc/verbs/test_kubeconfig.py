@@ -1,5 +1,6 @@
 from kubectl_vc.verbs import kubeconfig
 from kubeio import errors
+from tests.support.kubeio.described_requests import REQUEST
 
 
 def test_who_may_not_read_the_secret_learns_what_an_administrator_runs():
@@ -9,7 +10,7 @@ def test_who_may_not_read_the_secret_learns_what_an_administrator_runs():
             "message": 'secrets "admin-kubeconfig" is forbidden: User "jane" cannot get resource'
             ' "secrets" in API group "" in the namespace "shop-abcdef-web"'
         },
-        where="x",
+        request=REQUEST,
     )
     assert kubeconfig.describe_grant("shop-abcdef-web", refused) == (
         "Ask a platform administrator for the kubeconfig, or to run: kubectl create"

@@ -8,6 +8,7 @@ import pytest
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.verbs import kubeconfig_readers
 from kubeio import errors
+from tests.support.kubeio.described_requests import REQUEST
 
 ANN = {"kind": "User", "name": "ann"}
 TEAM = {"kind": "Group", "name": "team-a"}
@@ -27,13 +28,13 @@ class OneVirtualCluster:
     async def patch(self, *_: Any, **__: Any) -> None:
         if self.conflicts:
             self.conflicts -= 1
-            raise errors.from_status(409, {"reason": "Conflict", "message": "m"}, where="x")
+            raise errors.from_status(409, {"reason": "Conflict", "message": "m"}, request=REQUEST)
         self.written.append(_[2])
 
     async def get(self, *_: Any, **__: Any) -> Any:
         if self.denials:
             self.denials -= 1
-            raise errors.from_status(403, {"reason": "Forbidden", "message": "m"}, where="x")
+            raise errors.from_status(403, {"reason": "Forbidden", "message": "m"}, request=REQUEST)
         return self.body
 
 

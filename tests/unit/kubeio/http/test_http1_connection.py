@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from kubeio import errors
+from kubeio.errors import RequestDescription
 from kubeio.http import transport_protocol
 from kubeio.http.connection_pool import ConnectionPool
 from kubeio.http.transport_protocol import HttpRequest
@@ -21,7 +22,11 @@ from tests.support.kubeio.scripted_servers import (
 )
 
 LARGE = HttpRequest(
-    "PUT", "/x", [], b"x" * (transport_protocol.SINGLE_WRITE_BYTES * 2 + 1), "server: PUT /x"
+    "PUT",
+    "/x",
+    [],
+    b"x" * (transport_protocol.SINGLE_WRITE_BYTES * 2 + 1),
+    RequestDescription("server", "PUT", "/x"),
 )
 
 

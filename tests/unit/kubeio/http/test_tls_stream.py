@@ -20,7 +20,7 @@ from kubeio.http.transport_protocol import HttpRequest
 CA = trustme.CA()
 SERVER = CA.issue_cert("127.0.0.1")
 CLIENT = CA.issue_cert("client.invalid", common_name="me")
-ASKED = HttpRequest("GET", "/x", [], None, "server: GET /x")
+ASKED = HttpRequest("GET", "/x", [], None, errors.RequestDescription("server", "GET", "/x"))
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 TO_THE_END = b"HTTP/1.0 200 OK\r\n\r\nhello"

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from kubeio import errors
 from kubeio.http import watch_decoder
+from tests.support.kubeio.described_requests import REQUEST
 
 
 def _lines(parts):
     found = watch_decoder.LineDecoder()
     lines = [line for part in parts for line in found.feed(part)]
-    found.finish("here")
+    found.finish(REQUEST)
     return lines
 
 
@@ -44,14 +45,14 @@ def test_what_ends_inside_a_line_was_cut():
     """REL-49."""
     found = watch_decoder.LineDecoder()
     assert found.feed(b"whole\nhal") == [b"whole"]
-    with pytest.raises(errors.Unavailable, match="here: the stream was cut"):
-        found.finish("here")
+    with pytest.raises(errors.Unavailable, match=f"{REQUEST}: the stream was cut"):
+        found.finish(REQUEST)
 
 
 def test_an_error_event_is_the_error():
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    with pytest.raises(errors.Gone, match="here: too old"):
-        watch_decoder.parse_event(_line("ERROR", status), "here")
+    with pytest.raises(errors.Gone, match=f"{REQUEST}: too old"):
+        watch_decoder.parse_event(_line("ERROR", status), REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +60,13 @@ def test_an_error_event_is_the_error():
 )
 def test_what_is_no_event_is_a_broken_stream(line):
     """REL-49."""
-    with pytest.raises(errors.Unavailable, match="here"):
-        watch_decoder.parse_event(line, "here")
+    with pytest.raises(errors.Unavailable, match=str(REQUEST)):
+        watch_decoder.parse_event(line, REQUEST)
 
 
 def test_numbers_and_unknown_fields_survive():
     body = {"x": 9007199254740993, "y": 1.5, "z": None, "new": {"a": [1, {}]}}
-    found = watch_decoder.parse_event(_line("MODIFIED", body), "here")
+    found = watch_decoder.parse_event(_line("MODIFIED", body), REQUEST)
     assert (found.type, found.decode()) == ("MODIFIED", body)
 
 
@@ -75,5 +76,5 @@ def test_an_endless_line_is_refused_before_it_fills_the_memory(monkeypatch):
     for _ in range(5):
         assert lines.feed(b"x" * 60 + b"\n") == [b"x" * 60]  # many lines may be long together
     assert lines.feed(b"x" * 100) == []
-    with pytest.raises(errors.Unavailable, match="here: a line of more than 100 bytes"):
-        lines.feed(b"x", "here")
+    with pytest.raises(errors.Unavailable, match=f"{REQUEST}: a line of more than 100 bytes"):
+        lines.feed(b"x", REQUEST)

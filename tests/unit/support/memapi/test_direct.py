@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from kubeio import errors
+from kubeio.errors import RequestDescription
 from kubeio.http.transport_protocol import HttpRequest, HttpResponse
 from tenancy.resources import CONFIG_MAPS, NAMESPACES
 from tests.support.memapi import patches
@@ -41,7 +42,13 @@ def cluster() -> MemoryCluster:
 
 def request(method: str, target: str, body: object = None, content: str = "") -> HttpRequest:
     encoded = None if body is None else orjson.dumps(body)
-    return HttpRequest(method, target, [("Content-Type", content)], encoded, target)
+    return HttpRequest(
+        method,
+        target,
+        [("Content-Type", content)],
+        encoded,
+        RequestDescription("server", method, target),
+    )
 
 
 def config_map(name: str) -> HttpRequest:

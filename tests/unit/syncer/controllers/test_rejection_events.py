@@ -7,6 +7,7 @@ import pytest
 from kubeio import errors
 from syncer.controllers import rejection_events
 from syncer.rules import registry
+from tests.support.kubeio.described_requests import REQUEST
 from tests.support.syncer.sessions import CONTAINERS, SessionWorld
 
 
@@ -32,7 +33,7 @@ async def test_a_refusal_is_reported_without_what_refused(said, told):
     """REL-36, REL-43, V-10."""
     world = SessionWorld()
     entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
-    problem = errors.Forbidden(f"POST: {said} (403)", server_message=said)
+    problem = errors.Forbidden(said, request=REQUEST, status=403)
     await rejection_events.report_failed(
         registry.KINDS_BY_NAME["Pod"], entry, problem, world.session
     )

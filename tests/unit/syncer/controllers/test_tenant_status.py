@@ -11,7 +11,7 @@ from kubeio import errors
 from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector
 from syncer.controllers import tenant_status
-from syncer.safety.store_guard import StoreRecord
+from syncer.safety.store_guard import StoreProblem, StoreRecord
 from tenancy import wellknown
 from tests.support.syncer.sessions import STORE_UID, SessionWorld
 
@@ -51,7 +51,7 @@ async def test_a_store_that_is_the_same_does_not():
 async def test_a_store_that_has_come_back_ends_the_session_as_well():
     """The caches may have been filled from the store that was there between."""
     world = doubted(STORE_UID)
-    world.session.store_guard.problem = (
+    world.session.store_guard.problem = StoreProblem(
         "its revision is lower than 7000, which was seen before, so it is an older copy"
     )
     await tenant_status.reconcile_tenant_status(world.key("Store", "", ""), world.session)

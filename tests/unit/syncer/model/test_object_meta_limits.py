@@ -19,6 +19,7 @@ from syncer.rules.pods import pod_build, pod_facts
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY
+from tests.support.kubeio.described_requests import REQUEST
 from tests.support.syncer.pods import FACTS, pod
 from tests.support.syncer.sessions import CONTAINERS, SessionWorld
 from tests.support.syncer.tenant_views import network_view
@@ -267,7 +268,7 @@ async def test_an_object_that_cannot_be_stored_is_reported_with_its_size_and_the
     world = SessionWorld()
     entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
     said = "etcdserver: request is too large"
-    problem = errors.TooLarge("where: (413)", server_message=said)
+    problem = errors.TooLarge(said, request=REQUEST, status=413)
     await rejection_events.report_failed(
         registry.KINDS_BY_NAME["Pod"], entry, problem, world.session, twin=twin
     )

@@ -8,6 +8,8 @@ from kubeio import errors
 from kubeio.controller.worker import NotReadyYet
 from syncer.safety import store_guard
 from syncer.safety.store_guard import (
+    StoreObservation,
+    StoreProblem,
     StoreRecord,
     find_store_problem,
     format_held_message,
@@ -37,26 +39,47 @@ from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, sight, watche
 )
 def test_any_of_the_three_marks_going_back_is_a_problem(record, seen, problem):
     found = find_store_problem(record, seen)
-    assert problem in found
-    assert bool(found) == bool(problem)
+    assert problem in str(found or "")
+    assert (found is not None) == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_mark_only"),
+    [
+        (sight(uid=OTHER), False),
+        (sight(epoch=2), False),
+        (sight(epoch=0), True),
+        (sight(epoch=0, epoch_revision=0), True),
+        (sight(epoch=4 + store_guard.MAX_EPOCH_LEAD), True),
+    ],
+)
+def test_a_mark_that_another_client_changed_is_recognized(seen, is_mark_only):
+    found = find_store_problem(KNOWN, seen)
+    assert isinstance(found, StoreProblem)
+    assert found.concerns_mark_only == is_mark_only
+    assert str(found).startswith("only ") == is_mark_only
+
+
+def held_message(seen: StoreObservation) -> str:
+    problem = find_store_problem(KNOWN, seen)
+    assert problem is not None
+    return format_held_message(problem, seen.uid, "vc")
 
 
 def test_the_sentence_names_store_and_remedy():
-    said = format_held_message(find_store_problem(KNOWN, sight(uid=OTHER)), OTHER, "vc")
+    said = held_message(sight(uid=OTHER))
     assert OTHER in said
     assert "kubectl vc confirm-deletes vc" in said
 
 
 def test_what_a_person_is_reported_is_whole():
-    assert format_held_message(find_store_problem(KNOWN, sight(uid="")), "", "vc") == (
+    assert held_message(sight(uid="")) == (
         "Deletes are not synced to the super cluster: the tenant's etcd has kube-system <none>,"
         " and it is not the etcd that was synced before. If this etcd is the right"
         " one, run `kubectl vc confirm-deletes vc`. Objects that it lacks are then deleted in the"
         " super cluster. Otherwise, restore the previous etcd."
     )
-    assert format_held_message(
-        find_store_problem(KNOWN, sight(epoch=0, epoch_revision=0)), STORE, "vc"
-    ) == (
+    assert held_message(sight(epoch=0, epoch_revision=0)) == (
         f"Deletes are not synced to the super cluster: in the tenant's etcd, kube-system {STORE},"
         " ConfigMap kube-system/virtual-cluster-store is missing in it. Its kube-system is the one"
         " that was synced before, and its revision did not decrease. Most likely, another client"
@@ -135,7 +158,7 @@ async def test_a_tenant_without_a_kube_system_is_waited_for():
 async def test_the_super_namespace_of_kube_system_remembers_a_store_as_well():
     found, _, _, _ = watched(StoreRecord(), sight(uid=OTHER))
     await found.initialize(twin_uid=STORE, stamps=())
-    assert "not the etcd that was synced before" in found.problem
+    assert "not the etcd that was synced before" in str(found.problem)
 
 
 async def test_an_epoch_as_far_ahead_as_may_be_is_counted_on():
@@ -239,7 +262,7 @@ async def test_a_confirmation_of_an_intact_store_does_nothing():
 async def test_an_epoch_that_is_no_number_is_none(epoch):
     found, _, _, _ = watched(KNOWN, sight(epoch=epoch))
     await found.initialize(twin_uid=STORE, stamps=(0,))
-    assert "is no longer a number" in found.problem
+    assert "is no longer a number" in str(found.problem)
     root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: epoch}}}
     assert read_store_record(root, STORE) == StoreRecord(uid=STORE)
 

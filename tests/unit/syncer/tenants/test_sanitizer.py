@@ -11,6 +11,7 @@ from syncer.rules import registry
 from syncer.tenants import sanitizer
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
+from tests.support.kubeio.described_requests import REQUEST
 from tests.support.syncer.sessions import SessionWorld, put
 
 OTHER = Tenant(name="shop", namespace="default", uid="other-uid", root="default-0123ab-shop")
@@ -119,7 +120,7 @@ def test_what_reports_nothing_stays_as_it_is(world: SessionWorld, body):
 
 async def test_a_refusal_names_no_other_tenant(world: SessionWorld):
     entry = world.tenant_has("Service", "web")
-    problem = errors.Invalid("no", server_message=f"port is in use by {THEIRS}/web")
+    problem = errors.Invalid(f"port is in use by {THEIRS}/web", request=REQUEST)
     await rejection_events.report_failed(
         registry.KINDS_BY_NAME["Service"], entry, problem, world.session
     )

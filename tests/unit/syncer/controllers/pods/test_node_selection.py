@@ -12,6 +12,7 @@ from kubeio.controller.worker import NotReadyYet
 from syncer.handlers import resync
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from syncer.safety.parked_differences import SYNC_PARKED
+from syncer.safety.store_guard import StoreProblem
 from tenancy import wellknown
 from tests.support.syncer.nodes import (
     engaged,
@@ -162,7 +163,7 @@ async def test_a_pod_that_named_no_node_waits_for_one():
 
 async def test_while_deletes_are_held_no_twin_is_replaced_or_ended():
     world = engaged(SessionWorld())
-    world.session.store_guard.problem = "another store"
+    world.session.store_guard.problem = StoreProblem("another store")
     node_with(world, spec={"unschedulable": True})
     pending(world)
     pending(world, "named", nodeName="n")

@@ -204,7 +204,7 @@ async def test_who_makes_room_for_it_is_waited_for(split: SplitWorld):
 async def test_a_quota_that_is_used_up_ends_a_try_at_once(split: SplitWorld):
     pod = split.pod(record="c2/0")
     split.taken()
-    problem = errors.Forbidden("no", server_message='pods "p" is forbidden: exceeded quota: q')
+    problem = errors.Forbidden('pods "p" is forbidden: exceeded quota: q')
     reschedule.record_failed_create(problem, pod, split.far)
     assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
     await split.place()

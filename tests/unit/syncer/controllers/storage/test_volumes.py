@@ -19,6 +19,7 @@ from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from syncer.safety.parked_differences import SYNC_PARKED
 from tenancy import names, ownership, wellknown
 from tenancy.policies import StorageSpec, TenantPolicySpec, TenantVolumes
+from tests.support.kubeio.described_requests import REQUEST
 from tests.support.syncer.sessions import TENANT, SessionWorld, put
 
 CLAIM = "PersistentVolumeClaim"
@@ -128,7 +129,7 @@ async def test_a_refusal_is_reported_with_the_tenants_name_of_a_volume():
     key = own_volume(world)
     keyed = names.build_volume_name(TENANT.uid, "mine")
     said = f'PersistentVolume "{keyed}" is invalid'
-    world.below.refusals["create"] = errors.Invalid(f"POST: {said} (422)", server_message=said)
+    world.below.refusals["create"] = errors.Invalid(said, request=REQUEST, status=422)
     with pytest.raises(errors.Invalid):
         await volumes.reconcile_volume(key, world.session)
     assert world.above.bodies[-1]["message"] == 'PersistentVolume "mine" is invalid'

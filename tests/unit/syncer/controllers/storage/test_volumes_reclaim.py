@@ -14,6 +14,7 @@ from syncer.model.keys import VOLUME
 from syncer.rules import registry
 from tenancy import wellknown
 from tenancy.policies import StorageSpec, TenantPolicySpec
+from tests.support.kubeio.described_requests import REQUEST
 from tests.support.syncer.sessions import SessionWorld, put
 
 CLAIM = "PersistentVolumeClaim"
@@ -169,7 +170,7 @@ async def test_two_edits_at_once_end_with_the_last():
 async def test_what_the_super_cluster_refuses_is_reported_and_put_back():
     scene = Scene()
     await scene.sync()
-    scene.world.below.refusals["patch"] = errors.Forbidden("PATCH: no (403)", server_message="no")
+    scene.world.below.refusals["patch"] = errors.Forbidden("no", request=REQUEST)
     scene.set("Retain")
     await scene.sync()
     assert scene.policies() == ("Delete", "Delete")

@@ -56,8 +56,8 @@ def test_a_pause_ends_at_its_time_and_with_a_scheduled_deletion(until, more, sec
         assert "Remove spec.pausedUntil" in found.message
 
 
-def paused(status: str, reason: str, since: str, message: str = "") -> dict[str, Any]:
-    found = {"type": wellknown.PAUSED, "status": status, "reason": reason, "message": message}
+def paused(status: str, reason: str, since: str) -> dict[str, Any]:
+    found = {"type": wellknown.PAUSED, "status": status, "reason": reason, "message": "words"}
     return {"conditions": [{**found, "lastTransitionTime": since}]}
 
 
@@ -79,18 +79,39 @@ def test_a_pause_lasts_at_most_90_days():
     report = ReconcileStatus(generation=1, now=at())
     scheduled_times.report_long_pause(long, NOW, report)
     report.summarize(blocked=None, is_stalled=False, is_deleting=False)
-    listed = report.build_status({})["conditions"]
-    ended = conditions.find_condition(listed, wellknown.PAUSED)
+    status = report.build_status({})
+    ended = conditions.find_condition(status["conditions"], wellknown.PAUSED)
     assert ended is not None
+    assert status["endedPause"] == at(days=3650)
     assert (ended["status"], ended["reason"]) == ("False", "PauseTooLong")
 
     # It stays over until the spec has another time.
-    long["status"] = paused("False", "PauseTooLong", at(days=-1), ended["message"])
+    long["status"] = paused("False", "PauseTooLong", at(days=-1))
+    assert scheduled_times.get_pause(long, NOW) is None  # the status of an older vc-manager
+    long["status"]["endedPause"] = status["endedPause"]
     assert scheduled_times.get_pause(long, NOW) is None
     long["spec"]["pausedUntil"] = at(days=30)
     again = scheduled_times.get_pause(long, NOW)
     assert again is not None
     assert "at most" not in again.message
+
+
+@pytest.mark.parametrize(("reason", "kept"), [("PauseTooLong", at(days=3650)), ("PausedUntil", "")])
+def test_a_failed_reconcile_keeps_the_pause_that_has_ended(reason, kept):
+    old = paused("False", reason, at(days=-1))
+    if kept:
+        old["endedPause"] = kept
+    report = ReconcileStatus(generation=1, now=at())
+    report.carry_over(old)
+    report.summarize(blocked=("Failed", "words"), is_stalled=False, is_deleting=False)
+    assert report.build_status(old).get("endedPause", "") == kept
+
+
+def test_the_pause_that_has_ended_is_forgotten_with_its_condition():
+    old = {**paused("False", "PauseTooLong", at(days=-1)), "endedPause": at(days=3650)}
+    report = ReconcileStatus(generation=1, now=at())
+    report.summarize(blocked=None, is_stalled=False, is_deleting=False)
+    assert "endedPause" not in report.build_status(old)
 
 
 def test_a_pause_reports_who_set_it():
