@@ -153,7 +153,7 @@ def _find_kind_problem(rule: SyncRule) -> RuleProblem | None:
             f"spec.resource.group: no kind of {found.group} may be synced, because"
             f" {CLOSED_GROUPS[found.group]}. {remedy}",
         )
-    is_foreign_claim = found.kind == RESOURCE_CLAIM and not is_device_claim(found)
+    is_foreign_claim = found.kind == RESOURCE_CLAIM and not is_device_claim(rule.resource)
     if found.kind in BUILT_IN_KINDS or is_foreign_claim:
         return RuleProblem(
             "KindReserved",
