@@ -84,7 +84,7 @@ class RuledCaches:
         """Running watches by the name of the rule."""
         self._is_changed = asyncio.Event()
         self._subscribers: list[Callable[[], None]] = []
-        self._on_added: Callable[[str, Store], None] = lambda _, __: None
+        self._on_added: list[Callable[[str, Store], None]] = []
         self._on_source: Callable[[str, Entry | None, Entry | None], None] = lambda _, __, ___: None
         self._on_hosts: Callable[[frozenset[str]], None] = lambda _: None
         rules.subscribe(self._handle_rule)
@@ -101,7 +101,12 @@ class RuledCaches:
         gets each change of a shown object. `on_hosts` gets hosts that an object has acquired or
         released.
         """
-        self._on_added, self._on_source, self._on_hosts = on_added, on_source, on_hosts
+        self._on_source, self._on_hosts = on_source, on_hosts
+        self.subscribe_added(on_added)
+
+    def subscribe_added(self, handler: Callable[[str, Store], None]) -> None:
+        """Call a function with the kind and the new cache of each rule with the direction Down."""
+        self._on_added.append(handler)
 
     def subscribe(self, handler: Callable[[], None]) -> None:
         """Call a function after each change of the usable rules."""
@@ -232,7 +237,8 @@ class RuledCaches:
             store = self._stores.get(kind)
             if store is None:
                 store = self._stores[kind] = self._create_store()
-                self._on_added(kind, store)
+                for handler in self._on_added:
+                    handler(kind, store)
                 store.subscribe(partial(self._handle_copy, rule.name))
                 store.subscribe(partial(self._handle_hosts, kind))
             _set_indexes(store, rule)

@@ -9,7 +9,7 @@ Otherwise a tenant leaves its storage quota with the reclaim policy Retain.
 
 from functools import partial
 
-from kubeio.cache.store import Entry
+from kubeio.cache.store import Entry, Store
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.model.unstructured import as_mapping
@@ -27,10 +27,15 @@ class QuotaEvents:
     def subscribe(self) -> None:
         """Subscribe to every cache whose objects a quota may limit."""
         for kind, store in self._super_cluster.stores.items():
-            if kind in COUNTED_KINDS:
-                store.subscribe(partial(self._handle_object, kind))
+            self._subscribe_kind(kind, store)
         if isinstance(self._super_cluster, HomeCluster):
             self._super_cluster.volumes.subscribe(self._handle_volume)
+            self._super_cluster.ruled.subscribe_added(self._subscribe_kind)
+
+    def _subscribe_kind(self, kind: str, store: Store) -> None:
+        """Subscribe to the cache of a counted kind. That of a SyncRule begins while it is empty."""
+        if kind in COUNTED_KINDS:
+            store.subscribe(partial(self._handle_object, kind))
 
     def _handle_object(self, kind: str, old: Entry | None, new: Entry | None, _: bool) -> None:
         if kind not in self._accountants.counted_kinds:

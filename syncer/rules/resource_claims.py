@@ -17,6 +17,9 @@ from syncer.model.unstructured import as_mapping, as_mappings
 from tenancy import names
 
 RULE = "resource-claims"
+CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""Prefix of a DeviceClass as a resource of containers. A super cluster of 1.36 or later allocates
+devices of any class by it, without a claim."""
 _FIELD = "resourceClaims"
 _CONTAINER_LISTS = ("initContainers", "containers")
 _POD_CLAIMS = ListOfObjects(
@@ -81,6 +84,27 @@ def find_problems(spec: Mapping[str, Any]) -> list[RejectionProblem]:
             text = "is not a valid object name. Correct it"
             problems.append(RejectionProblem("reference-name", where, text))
     return problems
+
+
+def find_class_requests(spec: Mapping[str, Any]) -> list[RejectionProblem]:
+    """Return a problem for each container of a copied spec that requests devices by their class.
+
+    No rule checks the class, and no quota of devices counts the request.
+    """
+    text = (
+        f"requests devices by a resource {CLASS_PREFIX}CLASS, which is not offered. Use a"
+        " ResourceClaim"
+    )
+    return [
+        RejectionProblem(RULE, f"spec.{kind}[{index}].resources", text)
+        for kind in _CONTAINER_LISTS
+        for index, container in enumerate(as_mappings(spec.get(kind)))
+        if any(
+            str(name).startswith(CLASS_PREFIX)
+            for amounts in as_mapping(container.get("resources")).values()
+            for name in as_mapping(amounts)
+        )
+    ]
 
 
 def write_claims(spec: dict[str, Any], tenant_pod: Mapping[str, Any]) -> None:

@@ -29,6 +29,8 @@ MAX_AMOUNT = (2**63 - 1) * THOUSANDTHS
 BYTES_PREFIX = "bytes/"
 COUNT_PREFIX = "count/"
 STORAGE_CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
+DEVICE_CLASS_SUFFIX = ".deviceclass.resource.k8s.io/devices"
+"""End of the name for the devices of one DeviceClass, after the name of the class."""
 NAMESPACE_COUNT = "count/namespaces"
 
 COUNTED_PLURALS: Mapping[str, str] = {
@@ -40,6 +42,7 @@ COUNTED_PLURALS: Mapping[str, str] = {
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "Pod": "pods",
     "PodDisruptionBudget": "poddisruptionbudgets.policy",
+    "ResourceClaim": "resourceclaims.resource.k8s.io",
     "Secret": "secrets",
     "Service": "services",
 }
@@ -73,6 +76,14 @@ _NAME_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
             r"(requests\.storage|persistentvolumeclaims)"
         ),
         "PersistentVolumeClaim",
+    ),
+    (
+        # Longer class names have no resource name in Kubernetes, because it ends at 253 characters.
+        re.compile(
+            r"(?=[^/]{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+            r"\.deviceclass\.resource\.k8s\.io/devices"
+        ),
+        "ResourceClaim",
     ),
     (re.compile(r"(requests\.)?hugepages-[0-9]{1,19}[kKMGTPE]?i?"), "Pod"),
     (re.compile(r"requests\.[a-z0-9][-a-z0-9.]{0,252}/[A-Za-z0-9][-A-Za-z0-9_.]{0,62}"), "Pod"),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tenancy.sync_rules import field_paths
 from tenancy.sync_rules.specs import SyncRule, list_body_paths, list_status_paths
+from tenancy.sync_rules.status_rules import RESOURCE_CLAIM, is_device_claim
 
 SYNCED_GROUPS = frozenset({"", "discovery.k8s.io", "networking.k8s.io", "policy"})
 """Groups whose kinds the product syncs itself, or keeps from tenants on purpose."""
@@ -152,7 +153,8 @@ def _find_kind_problem(rule: SyncRule) -> RuleProblem | None:
             f"spec.resource.group: no kind of {found.group} may be synced, because"
             f" {CLOSED_GROUPS[found.group]}. {remedy}",
         )
-    if found.kind in BUILT_IN_KINDS:
+    is_foreign_claim = found.kind == RESOURCE_CLAIM and not is_device_claim(rule.resource)
+    if found.kind in BUILT_IN_KINDS or is_foreign_claim:
         return RuleProblem(
             "KindReserved",
             f"spec.resource.kind: {found.kind} is the name of a kind that the syncer uses itself. A"

@@ -46,7 +46,7 @@ def test_no_row_is_forgotten():
             *range(1, 23),
             *range(40, 45),
             *range(50, 57),
-            *range(60, 67),
+            *range(60, 68),
             *range(70, 74),
             *range(80, 87),
             203,

@@ -7,6 +7,7 @@ for the copy of its own claim. Otherwise it would use a claim of another owner i
 from kubeio import Object
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
+from syncer.controllers import quotas
 from syncer.model.keys import Key
 from syncer.model.references import is_made_for
 from syncer.model.rejections import (
@@ -39,8 +40,9 @@ async def wait_for_claims(key: Key, tenant_x: Entry, pod: Object, session: Sessi
         problem = _find_problem(each, key, tenant_x, session)
         if problem is None:
             continue
-        session.add_waiter(session.build_key(RESOURCE_CLAIM, key.namespace, each.claim), key)
-        if problem:
+        needed = session.build_key(RESOURCE_CLAIM, key.namespace, each.claim)
+        session.add_waiter(needed, key)
+        if not await quotas.report_held_need(tenant_x, needed, session) and problem:
             where = f"spec.resourceClaims, the ResourceClaim {each.claim},"
             message = str(RejectionProblem(resource_claims.RULE, where, problem))
             await session.event_recorder.record(

@@ -100,6 +100,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         *_find_owner_problems(metadata, context.policy),
         *token_specs.find_problems(spec),
         *resource_claims.find_problems(spec),
+        *resource_claims.find_class_requests(spec),
         *container_limits.find_problems(spec, context.policy),
         *security_levels.write_user_namespace(spec, context.policy),
         *size_limits.check_memory_volumes(spec, context.policy.quota),

@@ -1,7 +1,7 @@
 """Usage of a super object in the resource names of a quota, as Kubernetes' evaluators count it.
 
 Pure. Source: `pkg/quota/v1/evaluator/core` of Kubernetes. `bytes/` and `count/namespaces` have no
-counterpart there. Must not know limits.
+counterpart there. Devices are in `syncer.rules.quota.device_usage`. Must not know limits.
 
 Hazard: the usage before a create must not be lower than that of the created object. Otherwise
 parallel creates exceed the quota.
@@ -17,7 +17,7 @@ from syncer.model.diff import apply_merge_patch
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
 from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.configuration import cache_transforms
-from syncer.rules.quota import pod_usage
+from syncer.rules.quota import device_usage, pod_usage
 from syncer.rules.quota.pod_usage import NO_DEFAULTS, DefaultResources
 from tenancy.policy.quotas import (
     BYTES_PREFIX,
@@ -27,6 +27,7 @@ from tenancy.policy.quotas import (
     THOUSANDTHS,
     parse_amount,
 )
+from tenancy.sync_rules.status_rules import RESOURCE_CLAIM
 
 Usage = Mapping[str, int]
 """Thousandths by resource name."""
@@ -133,6 +134,7 @@ _BY_KIND: Mapping[str, Callable[[Mapping[str, Any]], dict[str, int]]] = {
     "Secret": _count_secret,
     "Service": _count_service,
     "PersistentVolumeClaim": _count_claim,
+    RESOURCE_CLAIM: device_usage.compute_device_usage,
 }
 
 
@@ -141,7 +143,7 @@ def is_usage_unchanged(kind: str, old: Entry, new: Entry) -> bool:
 
     Most events of pods change only the status. They are not decoded.
     """
-    if not must_decode(kind):
+    if not must_decode(kind) or kind == RESOURCE_CLAIM:  # no API server changes its spec
         return True
     if kind != "Pod" or not new.generation or old.generation != new.generation:
         return False

@@ -14,11 +14,19 @@ import msgspec
 import pytest
 
 from kubeio import Object
-from kubeio.errors import NotFound
+from kubeio.errors import Forbidden, NotFound
 from syncer.rules.custom.ruled_kinds import RuledMirror
-from tenancy import wellknown
+from syncer.safety.quota_accounting import QUOTA_EXCEEDED
+from tenancy import names, wellknown
 from tenancy.policies import BASELINE_POLICY, ClassFilter
-from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PODS, SYNC_RULES, Resource
+from tenancy.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    PODS,
+    RESOURCE_QUOTAS,
+    SYNC_RULES,
+    Resource,
+)
 from tenancy.sync_rules.specs import parse_sync_rule
 from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.objects import pod
@@ -37,6 +45,9 @@ TEMPLATES = Resource(GROUP, "v1", "resourceclaimtemplates", "ResourceClaimTempla
 CLASSES = Resource(GROUP, "v1", "deviceclasses", "DeviceClass", namespaced=False)
 DRIVER = "devices.example.com"
 OFFERED = {"tenancy.x-k8s.io/offered": "true"}
+OFFERING = msgspec.structs.replace(
+    BASELINE_POLICY, sync_rules=ClassFilter(names=("resourceclaims", "deviceclasses"))
+)
 
 
 def claim_spec(class_name: str, **exactly: Any) -> Object:
@@ -95,11 +106,8 @@ async def offering(world: SyncerWorld) -> AsyncIterator[None]:
     rules = [each for each in shipped if each["kind"] == "SyncRule"]
     for rule in rules:
         await world.super_client.create(SYNC_RULES, rule, validation="Strict")
-    chosen = msgspec.structs.replace(
-        BASELINE_POLICY, sync_rules=ClassFilter(names=("resourceclaims", "deviceclasses"))
-    )
     try:
-        async with policed(world, chosen):
+        async with policed(world, OFFERING):
             await eventually(
                 lambda: manage(world),
                 until=lambda found: all(
@@ -198,12 +206,24 @@ def list_devices(claim: Object) -> list[str]:
     return [each["device"] for each in allocated["devices"]["results"]]
 
 
-async def list_messages(world: SyncerWorld, space: str, name: str) -> list[str]:
+def template(name: str, spec: Object) -> Object:
+    """Return a ResourceClaimTemplate."""
+    return {
+        "apiVersion": TEMPLATES.api_version,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name},
+        "spec": {"spec": spec},
+    }
+
+
+async def list_messages(
+    world: SyncerWorld, space: str, name: str, reason: str = "SyncRejected"
+) -> list[str]:
     """Return the refusals of one tenant object."""
     return [
         each["message"]
         for each in await world.events(space)
-        if each["reason"] == "SyncRejected" and each["involvedObject"]["name"] == name
+        if each["reason"] == reason and each["involvedObject"]["name"] == name
     ]
 
 
@@ -256,14 +276,9 @@ async def test_a_pod_waits_for_its_claim_and_the_allocation_comes_back(devices: 
 async def test_a_claim_of_a_template_is_named_directly(devices: SyncerWorld):
     async with device_class(devices, OFFERED) as class_name:
         space = await devices.namespace()
-        template = {
-            "apiVersion": TEMPLATES.api_version,
-            "kind": "ResourceClaimTemplate",
-            "metadata": {"name": "each"},
-            "spec": {"spec": claim_spec(class_name)},
-        }
         await eventually(lambda: devices.tenant_client.get(CLASSES, class_name), within=30)
-        await devices.tenant_client.create(TEMPLATES, template, namespace=space)
+        body = template("each", claim_spec(class_name))
+        await devices.tenant_client.create(TEMPLATES, body, namespace=space)
         body = pod_with("web", resourceClaimTemplateName="each")
         await devices.tenant_client.create(PODS, body, namespace=space)
         twin = await eventually(lambda: devices.twin(PODS, space, "web"), within=30)
@@ -277,6 +292,59 @@ async def test_a_claim_of_a_template_is_named_directly(devices: SyncerWorld):
         assert request["exactly"]["deviceClassName"] == class_name
         with pytest.raises(NotFound):
             await devices.twin(TEMPLATES, space, "each")
+
+
+async def test_devices_of_all_namespaces_are_within_the_quota(devices: SyncerWorld):
+    """SEC-67: the claim of a template counts as well, and a release lets it through."""
+    async with device_class(devices, OFFERED) as class_name:
+        counted = f"{class_name}.deviceclass.resource.k8s.io/devices"
+        quota = {counted: 3, "count/resourceclaims.resource.k8s.io": 9}
+        async with policed(devices, msgspec.structs.replace(OFFERING, quota=quota)):
+            await eventually(
+                lambda: devices.is_engaged() and devices.session.quota.hard.get(counted)
+            )
+            await eventually(lambda: devices.tenant_client.get(CLASSES, class_name), within=30)
+            one, two = await devices.namespace(), await devices.namespace()
+            first = claim("first", claim_spec(class_name, count=2))
+            await devices.tenant_client.create(CLAIMS, first, namespace=one)
+            await eventually(lambda: devices.twin(CLAIMS, one, "first"))
+
+            body = template("each", claim_spec(class_name, count=2))
+            await devices.tenant_client.create(TEMPLATES, body, namespace=two)
+            body = pod_with("web", resourceClaimTemplateName="each")
+            await devices.tenant_client.create(PODS, body, namespace=two)
+            own = await eventually(
+                lambda: devices.tenant_client.get(PODS, "web", namespace=two),
+                until=lambda found: found["status"].get("resourceClaimStatuses"),
+            )
+            (made,) = own["status"]["resourceClaimStatuses"]
+            name = made["resourceClaimName"]
+            for each in (name, "web"):
+                (message,) = await eventually(
+                    lambda each=each: list_messages(devices, two, each, QUOTA_EXCEEDED)
+                )
+                assert f"{counted}: requested 2, used 2, limit 3" in message
+            await devices.idle()
+            assert not await devices.has_twin(CLAIMS, two, name)
+            assert not await devices.has_twin(PODS, two, "web")
+
+            # The super cluster counts the same, and refuses it without the syncer.
+            wall = await eventually(
+                lambda: devices.twin(RESOURCE_QUOTAS, one, names.QUOTA),
+                until=lambda found: (found.get("status") or {}).get("used", {}).get(counted) == "2",
+                within=30,
+            )
+            assert wall["spec"]["hard"] == {key: str(value) for key, value in quota.items()}
+            thief = claim("thief", claim_spec(class_name, allocationMode="All"))
+            with pytest.raises(Forbidden, match=f"requested: {counted}=32"):
+                await devices.super_client.create(
+                    CLAIMS, thief, namespace=devices.super_namespace(one)
+                )
+
+            await devices.tenant_client.delete(CLAIMS, "first", namespace=one)
+            await eventually(lambda: devices.twin(CLAIMS, two, name))
+            await eventually(lambda: devices.twin(PODS, two, "web"))
+            assert devices.session.quota.get_used(counted) == 2000
 
 
 async def test_refused_claims_name_the_field_and_a_class_is_offered_later(devices: SyncerWorld):

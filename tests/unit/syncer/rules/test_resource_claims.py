@@ -14,6 +14,7 @@ from syncer.rules.pods import pod_build
 from tests.support.syncer.pods import FACTS, pod, rules
 
 OFFERED = FACTS._replace(device_claims=True)
+CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/gpu.example.com"
 TEMPLATE = [{"name": "gpu", "resourceClaimTemplateName": "each"}]
 
 
@@ -80,6 +81,25 @@ def test_fields_of_the_pod_as_a_whole_stay_closed():
     body = pod(resources={"claims": [{"name": "gpu"}]})
     with pytest.raises(RejectedError):
         build(body)
+
+
+@pytest.mark.parametrize("field", ["limits", "requests"])
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@pytest.mark.parametrize("facts", [FACTS, OFFERED])
+def test_a_class_is_no_resource_of_a_container(facts: Any, kind: str, field: str):
+    """The scheduler of the super cluster allocates devices of any class by such a request."""
+    asking = {"name": "c", "image": "i", "resources": {field: {CLASS_RESOURCE: "1"}}}
+    body = pod(**{"containers": [{"name": "main", "image": "i"}], kind: [asking]})
+    with pytest.raises(RejectedError) as refused:
+        pod_build.build_super_pod(body, facts)
+    (problem,) = refused.value.problems
+    assert (problem.rule, problem.path) == ("resource-claims", f"spec.{kind}[0].resources")
+
+
+def test_other_extended_resources_are_requested_as_before():
+    resources = {"limits": {"example.com/gpu": "1"}, "requests": {"example.com/gpu": "1"}}
+    containers = [{"name": "main", "image": "i", "resources": resources}]
+    assert build(pod(containers=containers))["containers"][0]["resources"] == resources
 
 
 def test_ephemeral_containers_have_no_claims():

@@ -34,12 +34,23 @@ def test_kinds_that_carry_rights_or_pods_are_forbidden(group):
 
 @pytest.mark.parametrize(
     ("group", "kind"),
-    [("", "Pod"), ("", "Secret"), ("networking.k8s.io", "NetworkPolicy"), ("x.io", "Service")],
+    [
+        ("", "Pod"),
+        ("", "Secret"),
+        ("networking.k8s.io", "NetworkPolicy"),
+        ("x.io", "Service"),
+        ("x.io", "ResourceClaim"),
+    ],
 )
 def test_kinds_that_the_product_syncs_are_reserved(group, kind):
     problem = find_problem(build_rule(resource=build_kind(group, kind)))
     assert problem is not None
     assert problem.reason == "KindReserved"
+
+
+def test_claims_for_devices_may_have_a_rule():
+    found = build_rule(resource=build_kind("resource.k8s.io", "ResourceClaim"))
+    assert find_problem(found) is None
 
 
 @pytest.mark.parametrize(

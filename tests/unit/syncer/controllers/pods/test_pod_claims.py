@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from kubeio.controller.worker import NotReadyYet
+from kubeio.controller.worker import Done, NotReadyYet
 from syncer.controllers.pods import pod_claims
+from syncer.handlers.dispatcher import Dispatcher
+from syncer.model.keys import HOME
+from syncer.safety.quota_accounting import QUOTA_EXCEEDED
+from tenancy.policies import TenantPolicySpec
+from tenancy.policy.quotas import parse_hard
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
-from tests.support.syncer.sessions import SessionWorld
+from tests.support.syncer.sessions import TENANT, SessionWorld
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "web-uid", "controller": True}
 
@@ -73,6 +78,42 @@ async def test_a_claim_that_is_refused_is_named_and_one_in_work_is_not():
     with pytest.raises(NotReadyYet):
         await wait(world, resourceClaimName="mine")
     assert "the ResourceClaim mine, is not synced" in list_messages(world)[0]
+
+
+async def test_a_claim_over_the_quota_is_not_written_and_its_pod_reads_why():
+    name = "gpu.deviceclass.resource.k8s.io/devices"
+    quota = {name: 1}
+    resource = {
+        "group": "resource.k8s.io",
+        "version": "v1",
+        "kind": "ResourceClaim",
+        "plural": "resourceclaims",
+    }
+    spec: dict[str, Any] = {
+        "resource": resource,
+        "direction": "Down",
+        "fields": ["spec.devices.**"],
+    }
+    rule = parse_sync_rule({"metadata": {"name": "claims", "uid": "r"}, "spec": spec})
+    world = SessionWorld(TenantPolicySpec(quota=quota), rules=[rule])
+    world.session.quota.set_hard(parse_hard(quota))
+    world.ready()
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
+    world.tenant_has("ResourceClaim", "mine", spec={"devices": {"requests": [request]}})
+    key = world.session.build_key("ResourceClaim", "web", "mine")
+    dispatcher = Dispatcher({HOME: {TENANT.uid: world.session}})
+    assert await dispatcher.reconcile(key) == Done()
+    assert world.below.writes() == []
+    assert world.told() == [QUOTA_EXCEEDED]
+    assert f"{name}: requested 32, used 0, limit 1" in list_messages(world)[0]
+    with pytest.raises(NotReadyYet):
+        await wait(world, resourceClaimName="mine")
+    assert world.told() == [QUOTA_EXCEEDED, QUOTA_EXCEEDED]
+    assert "waits for ResourceClaim mine" in list_messages(world)[1]
+    world.session.quota.set_hard(parse_hard({name: 32}))
+    assert await dispatcher.reconcile(key) == Done()
+    assert world.below.writes() == [("create", "ResourceClaim", "mine")]
+    assert world.session.quota.get_used(name) == 32_000
 
 
 async def test_a_pod_does_not_wait_for_the_copy_of_its_claim():

@@ -32,6 +32,10 @@ REQUESTS = {"type": "Container", "defaultRequest": {"memory": "128Mi"}}
         ({"bytes/secrets": "1Mi", "count/namespaces": 4}, [None, None]),
         ({"pods": 4}, [{"hard": {"pods": "4"}}, None]),
         ({"count/configmaps": "2k"}, [{"hard": {"count/configmaps": "2001"}}, None]),
+        (
+            {"gpu.deviceclass.resource.k8s.io/devices": 2, "bytes/secrets": "1Mi"},
+            [{"hard": {"gpu.deviceclass.resource.k8s.io/devices": "2"}}, None],
+        ),
         ({"memory": "1Gi"}, [{"hard": {"memory": "1Gi"}}, {"limits": [REQUESTS]}]),
         (
             {"limits.memory": "1Gi"},

@@ -225,6 +225,14 @@ OTHERS: dict[str, tuple[str, dict[str, Any], dict[str, str | int]]] = {
             "requests.storage": "9Gi",
         },
     ),
+    "a claim for devices": (
+        "ResourceClaim",
+        {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}},
+        {
+            "count/resourceclaims.resource.k8s.io": 1,
+            "gpu.deviceclass.resource.k8s.io/devices": 1,
+        },
+    ),
     "an Ingress": ("Ingress", {}, {"count/ingresses.networking.k8s.io": 1}),
     "a namespace": ("Namespace", {}, {"count/namespaces": 1}),
     "another kind": ("ServiceAccount", {}, {}),
@@ -343,3 +351,10 @@ def test_text_of_a_tenant_does_not_end_a_pod():
     )
     ended = entry(pod({**cpu("1"), "args": ['{"phase":"Succeeded"}']}, status={"phase": "Failed"}))
     assert not usage.is_usage_unchanged("Pod", running, ended)
+
+
+def test_no_event_of_a_claim_for_devices_is_decoded():
+    """Its spec never changes. A scheduler writes its status often."""
+    old, new = entry({"spec": {}}, generation=0), entry({"status": {"a": 1}}, generation=0)
+    assert usage.is_usage_unchanged("ResourceClaim", old, new)
+    assert not usage.is_usage_unchanged("PersistentVolumeClaim", old, new)
