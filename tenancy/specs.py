@@ -249,6 +249,8 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     """IP address and port of the API server's Service. Only with the API proxy."""
     service_cidr: str = ""
     version: str = ""
+    ended_pause: str = ""
+    """Value of `spec.pausedUntil` whose pause lasted too long. Empty without one."""
     observed_generation: int = 0
     targets: tuple[TargetStatus, ...] = ()
     """Other super clusters that may contain objects of the tenant."""
