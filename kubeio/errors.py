@@ -14,15 +14,14 @@ Otherwise it would be reported as if the content of the patch were invalid.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
 import orjson
 
 _MAX_SHOWN_BODY = 200  # characters, enough to recognise a proxy's page
 
 
-class RequestDescription(msgspec.Struct, frozen=True, gc=False):
+class RequestDescription(NamedTuple):
     """A request in messages, without its query, headers and body."""
 
     server: str

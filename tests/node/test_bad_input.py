@@ -115,8 +115,20 @@ def test_an_existing_kubeconfig_is_kept(super_cluster: SuperClusterAdmin, tmp_pa
     assert not super_cluster.kubectl.exists("virtualcluster", "kept")
 
 
-@pytest.mark.parametrize("words", [(), ("-f", "vc.yaml"), ("--nonsense",)])
-def test_wrong_usage_exits_with_2(super_cluster: SuperClusterAdmin, words: tuple[str, ...]):
+@pytest.mark.parametrize("words", [(), ("-f", "FILE"), ("--nonsense",)])
+def test_wrong_usage_exits_with_2(
+    super_cluster: SuperClusterAdmin, tmp_path, words: tuple[str, ...]
+):
+    """A manifest alone is not enough, because the kubeconfig has no place to go."""
+    manifest = tmp_path / "vc.yaml"
+    manifest.write_text(
+        """apiVersion: tenancy.x-k8s.io/v1alpha1
+kind: VirtualCluster
+metadata: {name: no-place}
+spec: {clusterVersionName: v1.36}
+"""
+    )
+    words = tuple(str(manifest) if word == "FILE" else word for word in words)
     assert super_cluster.kubectl.call("vc", "create", *words).code == 2
 
 
