@@ -34,13 +34,14 @@ async def run_pods(client: Client, namespace: str) -> None:
                 {"type": kind, **ready} for kind in ("PodScheduled", "ContainersReady", "Ready")
             ],
         }
-        await client.patch(
-            resources.PODS,
-            pod["metadata"]["name"],
-            {"status": status},
-            namespace=namespace,
-            subresource="status",
-        )
+        with contextlib.suppress(errors.NotFound):  # its StatefulSet was faster
+            await client.patch(
+                resources.PODS,
+                pod["metadata"]["name"],
+                {"status": status},
+                namespace=namespace,
+                subresource="status",
+            )
 
 
 async def end_pods(client: Client, namespace: str) -> None:

@@ -59,6 +59,7 @@ class HostPlane:
             api_port=self.ports[server],
             etcd_port=self.ports["etcd"],
             processes=[],
+            settings={},
             folder=self.folder,
         )
         return await tenant.endpoint(credential)
