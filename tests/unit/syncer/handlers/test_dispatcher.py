@@ -30,7 +30,7 @@ async def test_a_key_is_worked_on_by_the_session_of_its_super_cluster(
     assert worked == [split.session, split.far]
     elsewhere = split.key(TOKEN, "", "")._replace(super_cluster="c3")
     assert await found.reconcile(elsewhere) == Done()
-    assert worked == [split.session, split.far], "nobody works there"
+    assert worked == [split.session, split.far], "c3 has no session, so no flow runs"
 
 
 def test_a_log_names_the_super_cluster_when_it_is_not_home(split: SplitWorld):
