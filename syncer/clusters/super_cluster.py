@@ -192,6 +192,7 @@ class SuperCluster:
             reduce=get_reduction(SECRETS.kind),
         )
         self._subject: Object | None = None
+        self._subject_lock = asyncio.Lock()
         self.stores[NAMESPACES.kind].subscribe(self._watch_secrets_of)
         self.reflectors: tuple[Reflector | CrdReflector | ScopedReflector, ...] = (
             *(
@@ -302,10 +303,11 @@ class SuperCluster:
 
     async def fetch_subject(self) -> Object:
         """Return the syncer's own account in the cluster, as the subject of a RoleBinding."""
-        if self._subject is None:
-            found = await self.client.create(SELF_SUBJECT_REVIEWS, {"metadata": {}})
-            self._subject = build_subject(found["status"]["userInfo"]["username"])
-        return self._subject
+        async with self._subject_lock:  # Else each of many new namespaces asks for itself.
+            if self._subject is None:
+                found = await self.client.create(SELF_SUBJECT_REVIEWS, {"metadata": {}})
+                self._subject = build_subject(found["status"]["userInfo"]["username"])
+            return self._subject
 
     @property
     def namespace_role(self) -> str:

@@ -28,6 +28,7 @@ PATIENCE = 60.0
 GOAL = 10.0
 """Goal in seconds for a hand-over, printed beside the measured time."""
 _WRITES = frozenset({"create", "update", "patch", "delete"})
+_NO_WRITES = frozenset({"leases", "selfsubjectreviews"})
 _LEASE_IS_LOST = "lease.lost"
 
 
@@ -134,14 +135,17 @@ class ReplicaPair:
         return [plane.audit_mark() for plane in self._planes]
 
     def writes(self, replica: SyncerProcess, marked: Iterable[AuditMark]) -> list[SentWrite]:
-        """Return what a replica wrote or tried to write since then, less the Lease."""
+        """Return what a replica wrote or tried to write since then.
+
+        The Lease is left out, and so is what stores nothing: each replica reviews its own account.
+        """
         found = [
             _attempt(event)
             for plane, since in zip(self._planes, marked, strict=True)
             for event in plane.audit_events(since)
             if _is_write(event) and event["userAgent"] == f"{self._agent}/{replica.name}"
         ]
-        return [attempt for attempt in found if attempt.resource != "leases"]
+        return [attempt for attempt in found if attempt.resource not in _NO_WRITES]
 
     def hand_over(
         self, standby: SyncerProcess, killed: float, marked: Iterable[AuditMark]
