@@ -23,6 +23,7 @@ from syncer.controllers import adoption, mirrors, sync_down, sync_up
 from syncer.controllers.pods import pod_reconciler, tokens
 from syncer.controllers.storage import volumes
 from syncer.handlers.resync import Resync
+from syncer.lifecycle import inactive_tenants, tenant_manager
 from syncer.lifecycle.tenant_manager import TenantManager
 from syncer.model import decide, label_selectors, object_meta
 from syncer.model.decide import CompareTwin, SyncAction
@@ -302,6 +303,25 @@ def orphan_sweep_runs_too_early(stack: contextlib.ExitStack) -> None:
     _put(stack, orphan_sweep, "ORPHAN_DELAY_SECONDS", 0.5)
 
 
+def sleeping_tenants_are_followed(stack: contextlib.ExitStack) -> None:
+    """A tenant that sleeps stays connected."""
+    _put(stack, tenant_manager, "find_inactivity", lambda _: None)
+
+
+def sleeping_pods_run_on(stack: contextlib.ExitStack) -> None:
+    """The pods of a tenant that is to run none stay."""
+
+    async def never(*_: Any) -> float:
+        return 60.0
+
+    _put(stack, tenant_manager, "stop_pods", never)
+
+
+def sleep_stops_kept_pods(stack: contextlib.ExitStack) -> None:
+    """A sleep that keeps the pods ends them."""
+    _put(stack, inactive_tenants, "_ASLEEP", inactive_tenants._ASLEEP_WITHOUT_PODS)
+
+
 MUTANTS: Mapping[str, PlantedFault] = {
     mutant.__name__: mutant
     for mutant in (
@@ -339,6 +359,9 @@ MUTANTS: Mapping[str, PlantedFault] = {
         node_changes_are_not_shown,
         events_keep_super_names,
         orphan_sweep_runs_too_early,
+        sleeping_tenants_are_followed,
+        sleeping_pods_run_on,
+        sleep_stops_kept_pods,
     )
 }
 

@@ -235,6 +235,8 @@ class WorldChecker:
         tenant = self.world.of(owner.vc_uid)
         if tenant is None or target.resource not in STRICT or _is_placed_anew(stored, body):
             return
+        if target.resource is PODS and self.world.stops_pods(tenant):
+            return
         found = tenant.truth(owner.uid)
         revived = tenant.revived.get(owner.uid, float("-inf"))
         if found is None or self.world.loop.time() < revived + IN_FLIGHT_SECONDS:

@@ -26,6 +26,7 @@ from tests.chaos import oracles
 from tests.chaos.memory import shown, tokens, variables
 from tests.chaos.memory.judge import SYNCED, Object
 from tests.chaos.memory.kinds import OTHERS
+from tests.chaos.memory.tenant import SCALE_TO_ZERO
 from tests.chaos.oracles import Violation, is_labelled, needs
 from tests.support import policy_matrix
 from tests.support.policy_matrix import NetworkPod
@@ -48,7 +49,9 @@ def problems(world: MachineWorld) -> list[Violation]:
     for tenant in world.tenants:
         if tenant.is_deleted:
             found += _left(world, tenant)
-        elif tenant.is_engaged:
+        elif tenant.sleep == SCALE_TO_ZERO:
+            found += _still_running(world, tenant)
+        elif tenant.is_followed:
             for resource, body in list(tenant.alive.values()):
                 if resource in SYNCED:
                     found += _missing(world, tenant, resource, body)
@@ -73,6 +76,15 @@ def _left(world: MachineWorld, tenant: SimulatedTenant) -> list[Violation]:
     if world.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name) is not None:
         stays.append(f"VirtualCluster {tenant.tenant.name}")
     return [Violation("I1", f"{tenant.side} was deleted: {what} is still there") for what in stays]
+
+
+def _still_running(world: MachineWorld, tenant: SimulatedTenant) -> list[Violation]:
+    """No pod runs of a tenant whose sleep stops them."""
+    return [
+        Violation("I4", f"{tenant.side} is asleep: pod {body['metadata']['name']} still runs")
+        for resource, body in world.owned(tenant)
+        if resource is PODS
+    ]
 
 
 def held(world: MachineWorld) -> list[Violation]:

@@ -147,6 +147,8 @@ async def _rest(world: MachineWorld, chance: random.Random) -> None:
     for tenant in world.tenants:
         if not tenant.is_engaged and chance.random() < 0.5:
             world.engage(tenant)
+        if tenant.sleep and chance.random() < 0.5:
+            world.sleep(tenant, "")
     await _left(world)
     for tenant in world.tenants:
         if tenant.newer is not None and chance.random() < 0.5:

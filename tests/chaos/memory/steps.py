@@ -61,6 +61,7 @@ STEPS: Mapping[str, tuple[int, MachineStepFunction]] = {
     "taint": (1, super_edits.taint),
     "tell": (2, super_edits.tell),
     "disengage": (2, super_edits.disengage),
+    "sleep": (2, super_edits.sleep),
     "delete tenant": (1, super_edits.delete_tenant),
     "phase": (5, super_edits.phase),
     "fault": (12, breakdowns.fault),

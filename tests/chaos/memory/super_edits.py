@@ -25,6 +25,7 @@ from tenancy.resources import (
 )
 from tests.chaos.edits import ADMIN_DATA, ADMIN_LABELS, NAMES, PLAIN, news
 from tests.chaos.memory.kinds import OTHERS
+from tests.chaos.memory.tenant import SCALE_TO_ZERO
 from tests.chaos.memory.tenant_edits import tenant_of
 from tests.support.memapi.cluster import Collection
 from tests.support.memapi.refusals import StatusError
@@ -214,6 +215,14 @@ def disengage(world: MachineWorld, numbers: Sequence[int]) -> None:
         world.disengage(tenant)
     else:
         world.engage(tenant)
+
+
+def sleep(world: MachineWorld, numbers: Sequence[int]) -> None:
+    """A tenant goes to sleep, with its pods or without them, or wakes."""
+    tenant = tenant_of(world, numbers)
+    if not tenant.is_deleted:
+        asleep = ("Keep", SCALE_TO_ZERO)[numbers[1] % 2]
+        world.sleep(tenant, "" if tenant.sleep else asleep)
 
 
 def delete_tenant(world: MachineWorld, numbers: Sequence[int]) -> None:

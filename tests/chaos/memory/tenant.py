@@ -16,6 +16,9 @@ from tests.chaos.edits import ChaosTenant
 from tests.support.memapi.cluster import ClusterState, MemoryCluster
 from tests.support.memapi.watches import Object
 
+SCALE_TO_ZERO = "ScaleToZero"
+"""`workloads` of a sleep that stops the tenant's pods."""
+
 
 @dataclass
 class SimulatedTenant(ChaosTenant):
@@ -39,6 +42,10 @@ class SimulatedTenant(ChaosTenant):
     restores: int = 0
     is_engaged: bool = True
     """Whether the syncer has a credential for it."""
+    sleep: str = ""
+    """`workloads` of `spec.sleep`. Empty if the tenant is awake."""
+    pods_end_until: float = float("-inf")
+    """When the last delete of a pod that its sleep began must have arrived."""
     is_deleted: bool = False
     """Whether its VirtualCluster was deleted."""
     is_let_go: bool = False
@@ -49,7 +56,7 @@ class SimulatedTenant(ChaosTenant):
     @property
     def is_followed(self) -> bool:
         """Whether the syncer is to follow it."""
-        return self.is_engaged and not self.is_deleted
+        return self.is_engaged and not self.is_deleted and not self.sleep
 
     def follow(self) -> None:
         """Know what is there from now on."""

@@ -26,7 +26,7 @@ from tenancy.resources import (
     Resource,
 )
 from tests.chaos.memory.controllers import NamespaceControllers, furnish
-from tests.chaos.memory.judge import HOME, WorldChecker
+from tests.chaos.memory.judge import HOME, IN_FLIGHT_SECONDS, WorldChecker
 from tests.chaos.memory.kinds import STORAGE_CLASS
 from tests.chaos.memory.loop import EPOCH, VirtualLoop
 from tests.chaos.memory.manager import MachineManager
@@ -34,7 +34,7 @@ from tests.chaos.memory.network import NetworkFaults
 from tests.chaos.memory.providers import BudgetProvider, StorageProvider, serve_ingresses
 from tests.chaos.memory.replica import SimulatedReplica
 from tests.chaos.memory.sight import ObservedStores
-from tests.chaos.memory.tenant import SimulatedTenant
+from tests.chaos.memory.tenant import SCALE_TO_ZERO, SimulatedTenant
 from tests.support import kwok_nodes
 from tests.support.memapi import clusters, verbs
 from tests.support.memapi.api import MemoryApi
@@ -139,6 +139,24 @@ class MachineWorld:
         """Take that away."""
         self.remove(self.below.of(SECRETS), tenant.tenant.root, KUBECONFIG_NAME)
         tenant.is_engaged = False
+
+    def sleep(self, tenant: SimulatedTenant, workloads: str) -> None:
+        """Set `spec.sleep` of a tenant, or remove it if `workloads` is empty."""
+
+        def changed(found: Object) -> Object:
+            spec = {key: value for key, value in found["spec"].items() if key != "sleep"}
+            return {**found, "spec": {**spec, **({"sleep": sleep} if workloads else {})}}
+
+        sleep = {"workloads": workloads}
+        if self.change(self.below.of(VIRTUAL_CLUSTERS), "default", tenant.tenant.name, changed):
+            stops = SCALE_TO_ZERO in (tenant.sleep, workloads)
+            tenant.sleep = workloads
+            if stops:
+                tenant.pods_end_until = self.loop.time() + IN_FLIGHT_SECONDS
+
+    def stops_pods(self, tenant: SimulatedTenant) -> bool:
+        """Return whether the syncer may delete pods that their tenant keeps."""
+        return tenant.sleep == SCALE_TO_ZERO or self.loop.time() < tenant.pods_end_until
 
     def make(
         self, cluster: MemoryCluster, resource: Resource, space: str, body: Object
