@@ -26,10 +26,7 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 STATUS = "k8s.v1.cni.cncf.io/network-status"
 REQUESTS = 200
 CRD = "customresourcedefinition/network-attachment-definitions.k8s.cni.cncf.io"
-HAS_VLANS = node_networks.has_vlans()
-"""Without VLANs of the kernel, tenants share one untagged network and have no equal addresses."""
-RANGE = "192.168.7.0/24" if HAS_VLANS else "192.168.0.0/16"
-needs_vlans = pytest.mark.skipif(not HAS_VLANS, reason="bridges of the kernel have no VLANs")
+RANGE = "192.168.7.0/24"
 POLICY = {
     "apiVersion": "tenancy.x-k8s.io/v1alpha1",
     "kind": "TenantPolicy",
@@ -42,7 +39,7 @@ POLICY = {
                     {
                         "name": node_networks.TRUNK,
                         "ranges": ["192.168.0.0/16"],
-                        **({"tenantVlans": "1000-3047"} if HAS_VLANS else {}),
+                        "tenantVlans": "1000-3047",
                     }
                 ],
             }
@@ -139,7 +136,7 @@ def test_addresses_answer_for_their_own_tenant_only(networks):
     addresses = [
         {shown(tenant, name)["ips"][0] for name in ("pod-1", "pod-2")} for tenant in networks
     ]
-    assert (addresses[0] == addresses[1]) if HAS_VLANS else not (addresses[0] & addresses[1])
+    assert addresses[0] == addresses[1]
     for tenant in networks:
         target = shown(tenant, "pod-2")["ips"][0]
         script = (
@@ -150,7 +147,6 @@ def test_addresses_answer_for_their_own_tenant_only(networks):
         assert words.split() == [str(REQUESTS), tenant.name]
 
 
-@needs_vlans
 def test_without_its_peer_no_packet_of_the_other_tenant_arrives(networks):
     tenant, other = networks
     target = shown(tenant, "pod-2")["ips"][0]

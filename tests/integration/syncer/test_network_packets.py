@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import subprocess
@@ -20,13 +21,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from kubeio.api.client import Client
 from kubeio.errors import AlreadyExists
 from syncer.model.tenant_view import TenantView
-from syncer.rules.network.attachments import definitions, network_status, segments, selections
+from syncer.rules.network.attachments import (
+    definitions,
+    network_status,
+    primary_networks,
+    segments,
+    selections,
+)
 from syncer.rules.network.attachments.network_status import STATUS_ANNOTATIONS
-from syncer.rules.network.attachments.selections import NETWORKS, SelectionContext
+from syncer.rules.network.attachments.selections import DEFAULT_NETWORK, NETWORKS, SelectionContext
 from tenancy.ownership import Tenant
 from tenancy.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -41,7 +49,8 @@ from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.forwarding import reachable_in
 from tests.support.names import fresh_name
-from tests.support.syncer.attachments import OWN, attachment_view, bridge, definition
+from tests.support.syncer.attachments import NETWORK, OWN, attachment_view, bridge, definition
+from tests.support.syncer.tenant_views import entry_of
 from tools.testbed.artifacts import binaries
 from tools.testbed.networks import meta_plugin, node_networks
 
@@ -52,6 +61,9 @@ pytestmark = [
 ]
 
 PACKETS = 5_000
+ACROSS = 25_000
+"""Datagrams between two pods of a tenant, beside another tenant with equal addresses."""
+PODS_PER_TENANT = 50
 NODES = 2
 POOLS = Resource("whereabouts.cni.cncf.io", "v1alpha1", "ippools", "IPPool")
 SAME = bridge(bridge=OWN, vlan=0, ipam={"type": "whereabouts", "range": "10.20.0.0/24"})
@@ -88,6 +100,26 @@ for number in range(count):
 import json
 print(json.dumps(found))
 """
+COUNTER = """
+import collections, json, socket, sys
+raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
+raw.bind((sys.argv[1], 0))
+raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 26)
+raw.settimeout(0.2)
+print("ready", flush=True)
+import select
+found = collections.Counter()
+while True:
+    try:
+        frame = raw.recv(64)
+    except TimeoutError:
+        if select.select([sys.stdin], [], [], 0)[0]:
+            break
+        continue
+    found[frame[6:12].hex(":")] += 1
+print(json.dumps(found))
+"""
+"""Counts the frames of an interface by the address that sent them, until its input ends."""
 
 
 def ip(*words: str) -> None:
@@ -158,32 +190,40 @@ class Machines:
             check=False,
         )
 
-    async def network(self, tenant: str, config: dict[str, Any], name: str = "lab") -> None:
-        """Create the twin of a tenant's network."""
-        view = self.views[tenant]
-        space = view.get_super_namespace("web")
+    async def namespace(self, space: str) -> None:
+        """Create a super namespace, and wait for the account of its pods."""
         with contextlib.suppress(AlreadyExists):
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}
             await self.client.create(NAMESPACES, body)
         await eventually(lambda: self.client.get(SERVICE_ACCOUNTS, "default", namespace=space))
+
+    async def network(self, tenant: str, config: dict[str, Any], name: str = "lab") -> None:
+        """Create the twin of a tenant's network."""
+        view = self.views[tenant]
+        await self.namespace(view.get_super_namespace("web"))
         twin = definitions.build_definition(definition(config, name=name), view)
         await self.client.create(NETWORK_ATTACHMENTS, twin)
 
     async def attach(
         self, tenant: str, name: str, node: int, networks: str = "lab"
     ) -> dict[str, Any]:
-        """Create a pod with the translated annotation, attach it, and return the status."""
+        """Create a pod with additional networks, attach it, and return the status by network."""
         view = self.views[tenant]
-        space = view.get_super_namespace("web")
         context = SelectionContext(
             attachments=view.policy.network.attachments,
             get_super_namespace=view.get_super_namespace,
             find_segment=lambda *_: None,
         )
+        annotations = selections.translate_annotations({NETWORKS: networks}, "web", context)
+        return await self.attach_annotated(tenant, name, node, annotations)
+
+    async def attach_annotated(
+        self, tenant: str, name: str, node: int, annotations: dict[str, str]
+    ) -> dict[str, Any]:
+        """Create a super pod with these annotations, attach it, and return its status."""
+        space = self.views[tenant].get_super_namespace("web")
         body = pod(name, automountServiceAccountToken=False)
-        body["metadata"]["annotations"] = selections.translate_annotations(
-            {NETWORKS: networks}, "web", context
-        )
+        body["metadata"]["annotations"] = annotations
         await self.client.create(PODS, body, namespace=space)
         ip("netns", "add", self.space(name))
         self.pods.append(name)
@@ -212,6 +252,14 @@ class Machines:
         server.stdout.readline()
         server.stdout.close()
         self.servers.append(server)
+
+    def count_frames(self, name: str, interface: str = "net1") -> subprocess.Popen[bytes]:
+        """Start to count the frames of an interface. End it with `read_frames`."""
+        words = ["ip", "netns", "exec", self.space(name), sys.executable, "-c", COUNTER, interface]
+        counter = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert counter.stdout is not None
+        counter.stdout.readline()
+        return counter
 
     async def ask(self, name: str, address: str, count: int = PACKETS) -> dict[str, int]:
         """Send datagrams from a pod. Return how often each word answered."""
@@ -298,26 +346,92 @@ async def machines(
                 ip("netns", "delete", made.space(name))
 
 
-@pytest.mark.skipif(not node_networks.has_vlans(), reason="bridges of the kernel have no VLANs")
+def read_frames(counter: subprocess.Popen[bytes]) -> dict[str, int]:
+    """Return the frames that a counter has seen, by the address that sent them."""
+    output, _ = counter.communicate(timeout=30)
+    found: dict[str, int] = json.loads(output)
+    return found
+
+
 async def test_equal_networks_of_two_tenants_carry_no_packet_across(machines: Machines):
     """The same name, the same VLAN number and the same range, on two nodes."""
-    found = {}
+    found, senders = {}, {}
     for tenant in ("a", "b"):
         await machines.network(tenant, SAME)
         for number in (1, 2):
             name = f"{tenant}{number}"
             status = await machines.attach(tenant, name, number)
             assert set(status) == {"", "web/lab"}
-            found[name] = status["web/lab"]["ips"][0]
+            found[name], senders[name] = status["web/lab"]["ips"][0], status["web/lab"]["mac"]
             machines.serve(name, tenant)
     assert (found["a1"], found["a2"]) == (found["b1"], found["b2"])  # equal addresses
+    counters = {name: machines.count_frames(name) for name in found}
     for name, other in (("a1", "a2"), ("a2", "a1"), ("b1", "b2"), ("b2", "b1")):
-        assert await machines.ask(name, found[other]) == {name[0]: PACKETS}
+        assert await machines.ask(name, found[other], ACROSS) == {name[0]: ACROSS}
+    for name, counter in counters.items():
+        frames = await asyncio.to_thread(read_frames, counter)
+        peers = {senders[each] for each in found if each[0] == name[0]}
+        assert peers <= set(frames)
+        assert sum(frames[each] for each in peers) >= 4 * ACROSS
+        assert {each for each in senders.values() if each in frames} == peers
     # With the peers of one tenant gone, the other tenant's pod of that address answers nothing.
     space = machines.views["a"].get_super_namespace("web")
     done = await asyncio.to_thread(machines.call, "DEL", 2, space, "a2")
     assert done.returncode == 0
     assert set(await machines.ask("a1", found["a2"], 30)) == {"nothing"}
+
+
+async def test_each_of_a_hundred_pods_has_a_second_interface_and_an_address_of_its_own(
+    machines: Machines,
+):
+    for tenant in ("a", "b"):
+        await machines.network(tenant, SAME)
+    at_once = asyncio.Semaphore(8)
+
+    async def attach(tenant: str, number: int) -> tuple[str, dict[str, Any]]:
+        async with at_once:
+            return tenant, await machines.attach(tenant, f"{tenant}{number}", 1 + number % NODES)
+
+    found = await asyncio.gather(
+        *(attach(tenant, number) for number in range(PODS_PER_TENANT) for tenant in ("a", "b"))
+    )
+    assert all("net1" in machines.list_links(name) for name in machines.pods)
+    assert len(machines.pods) == 2 * PODS_PER_TENANT
+    for tenant, view in machines.views.items():
+        entries = [status["web/lab"] for owner, status in found if owner == tenant]
+        assert {each["interface"] for each in entries} == {"net1"}
+        assert len({each["ips"][0] for each in entries}) == PODS_PER_TENANT
+        assert view.get_super_namespace("web") not in json.dumps(entries)
+
+
+async def test_the_own_networks_of_two_tenants_with_one_range_carry_no_packet_across(
+    machines: Machines,
+):
+    """`spec.network`: the network is the first interface of each pod, on two nodes."""
+    addresses = {}
+    for tenant, view in machines.views.items():
+        owner = dataclasses.replace(view, spec=replace(view.spec, network=NETWORK))
+        space = owner.get_super_namespace("web")
+        await machines.namespace(space)
+        entry = entry_of({"metadata": {"name": "web", "uid": "web-uid"}})
+        await machines.client.create(
+            NETWORK_ATTACHMENTS, primary_networks.build_network(entry, owner)
+        )
+        annotations = {DEFAULT_NETWORK: primary_networks.build_annotation(owner, "web")}
+        for number in (1, 2):
+            name = f"{tenant}{number}"
+            status = await machines.attach_annotated(tenant, name, number, annotations)
+            (only,) = status.values()
+            assert only["interface"] == "eth0"
+            assert machines.list_links(name) == ["lo", "eth0"]
+            addresses[name] = only["ips"][0]
+            machines.serve(name, tenant)
+    assert addresses["a2"] == addresses["b2"]
+    for name, other in (("a1", "a2"), ("b1", "b2")):
+        assert await machines.ask(name, addresses[other]) == {name[0]: PACKETS}
+    space = machines.views["a"].get_super_namespace("web")
+    assert (await asyncio.to_thread(machines.call, "DEL", 2, space, "a2")).returncode == 0
+    assert set(await machines.ask("a1", addresses["a2"], 30)) == {"nothing"}
 
 
 @pytest.mark.parametrize("plugin", SHARED)

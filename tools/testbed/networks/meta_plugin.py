@@ -10,12 +10,15 @@ The configuration on the node has, besides `type`:
 - `kubeconfig`: access to the API server
 - `delegate`: the configuration of the default network, a list
 - `stateDir`: folder for what was attached
+- `vlanBridges`: whether the kernel has no VLANs. Each VLAN of a bridge is then a bridge of its own,
+  which a VXLAN of that number connects to the other nodes
 
 Whereabouts reads its kubeconfig from a file of the node. Here the program writes the file.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import ssl
@@ -39,6 +42,7 @@ _DEFINITIONS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-defini
 _VERSIONS = ("0.3.1", "0.4.0", "1.0.0", "1.1.0")
 _REQUEST_SECONDS = 20
 _WRITE_ATTEMPTS = 5
+_VXLAN_GROUP, _VXLAN_PORT, _VXLAN_MTU = "239.66.0.1", "4789", 1450
 _ERROR_CODE = 100
 """First code of errors that a plugin defines itself."""
 
@@ -220,15 +224,56 @@ def _run_plugin(
 
 
 def _prepare_network(attachment: Attachment, config: Config) -> Config:
-    """Return the list of plugins, with the access that a file of the node gives Whereabouts."""
+    """Return the list of plugins, with what differs on this node."""
     plugins = []
     for plugin in attachment.network["plugins"]:
+        if config.get("vlanBridges"):
+            plugin = replace_vlan(plugin)  # noqa: PLW2901
         ipam = plugin.get("ipam") or {}
         if ipam.get("type") == "whereabouts":
             place = {"configuration_path": str(write_whereabouts_file(config))}
             plugin = {**plugin, "ipam": {**ipam, **place}}  # noqa: PLW2901
         plugins.append(plugin)
     return {**attachment.network, "plugins": plugins}
+
+
+def replace_vlan(plugin: Config) -> Config:
+    """Return the configuration of a bridge without its VLAN, on a bridge of that VLAN alone."""
+    if plugin["type"] != "bridge" or not plugin.get("vlan"):
+        return plugin
+    left = {key: plugin[key] for key in plugin if key not in {"vlan", "preserveDefaultVlan"}}
+    bridge = f"{plugin['bridge'][:10]}.{plugin['vlan']}"
+    return {**left, "bridge": bridge, "mtu": _VXLAN_MTU}
+
+
+def connect_vlan_bridges(attachment: Attachment, config: Config) -> None:
+    """Create the bridges of VLANs, and connect them over the bridge that had the VLANs."""
+    for plugin in attachment.network["plugins"]:
+        name = str(replace_vlan(plugin).get("bridge"))
+        if not config.get("vlanBridges") or name == str(plugin.get("bridge")):
+            continue
+        number, trunk = str(plugin["vlan"]), plugin["bridge"]
+        tunnel = f"vx{number}-{trunk}"[:15]
+        with Path(config["stateDir"], "vlan-bridges.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # Two pods at once must not both create them.
+            if _has_link(name):
+                continue
+            group = ["group", _VXLAN_GROUP, "dev", trunk, "dstport", _VXLAN_PORT]
+            _ip("link", "add", "name", tunnel, "type", "vxlan", "id", number, *group)
+            _ip("link", "add", "name", name, "type", "bridge")
+            _ip("link", "set", tunnel, "master", name, "up")
+            _ip("link", "set", name, "up")
+
+
+def _has_link(name: str) -> bool:
+    done = subprocess.run(["ip", "link", "show", "dev", name], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def _ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise PluginError(f"ip {' '.join(words)}: {done.stderr}")
 
 
 def write_whereabouts_file(config: Config) -> Path:
@@ -245,6 +290,7 @@ def write_whereabouts_file(config: Config) -> Path:
 
 def add_attachment(attachment: Attachment, config: Config) -> Config:
     """Attach one interface. Returns the result of its last plugin."""
+    connect_vlan_bridges(attachment, config)
     network, result = _prepare_network(attachment, config), None
     for plugin in network["plugins"]:
         result = _run_plugin("ADD", network, plugin, attachment, result)

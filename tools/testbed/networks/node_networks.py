@@ -4,8 +4,8 @@ Owns the trunk between the nodes, the stand-in for Multus on each node, and the 
 Whereabouts and MultiNetworkPolicy. Must not know tenants.
 
 The trunk is a bridge with VLANs on each node. A bridge in the hub connects them and passes every
-tag. A kernel without VLANs has one untagged network instead. All of it ends with the namespaces of
-the cluster.
+tag. On a kernel without VLANs, the stand-in gives each VLAN a bridge and a VXLAN of its own. The
+trunk carries the VXLANs. All of it ends with the namespaces of the cluster.
 """
 
 from __future__ import annotations
@@ -110,6 +110,8 @@ def connect_node(number: int, hub: str, node: str) -> None:
     run([*below, "ip", "link", "set", "trunk0", "master", TRUNK, "up"])
     if filtering:
         run([*below, "bridge", "vlan", "add", "dev", "trunk0", "vid", "2-4094"])
+    else:  # the VXLANs need an address
+        run([*below, "ip", "addr", "add", f"169.254.77.{number}/24", "dev", TRUNK])
 
 
 def install_plugin(cluster: ClusterHandle, node: ClusterNode) -> None:
@@ -131,6 +133,7 @@ def build_config(default: dict[str, object], *, kubeconfig: Path, state: Path) -
         "capabilities": {"portMappings": True},
         "kubeconfig": str(kubeconfig),
         "stateDir": str(state),
+        "vlanBridges": not has_vlans(),
         "delegate": default,
     }
 

@@ -94,3 +94,18 @@ def test_the_status_has_the_interface_of_the_pod():
         "mac": "bb",
         "dns": {},
     }
+
+
+@pytest.mark.parametrize(
+    ("plugin", "replaced"),
+    [
+        (
+            {"type": "bridge", "bridge": "br-trunk", "vlan": 1031, "preserveDefaultVlan": False},
+            {"type": "bridge", "bridge": "br-trunk.1031", "mtu": 1450},
+        ),
+        ({"type": "bridge", "bridge": "br-trunk"}, None),
+        ({"type": "macvlan", "master": "br-trunk"}, None),
+    ],
+)
+def test_only_a_bridge_with_a_vlan_is_replaced(plugin: Any, replaced: Any):
+    assert meta_plugin.replace_vlan(plugin) == (replaced or plugin)
