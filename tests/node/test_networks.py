@@ -151,9 +151,12 @@ def test_without_its_peer_no_packet_of_the_other_tenant_arrives(networks):
     tenant, other = networks
     target = shown(tenant, "pod-2")["ips"][0]
     assert target in {shown(other, name)["ips"][0] for name in ("pod-1", "pod-2")}
+    node = tenant.kubectl.get("pod", "pod-2", "-n", SPACE)["spec"]["nodeName"]
     tenant.kubectl.run("-n", SPACE, "delete", "pod", "pod-2", timeout=60)
     script = f"wget -q -T 3 -O- http://{target}:8080/ || echo none"
     words = tenant.kubectl.run("-n", SPACE, "exec", "pod-1", "--", "sh", "-c", script)
+    tenant.kubectl.apply(server("pod-2", node, tenant.name))  # other tests need it
+    tenant.kubectl.run("-n", SPACE, "wait", "--for=condition=Ready", "pod/pod-2", "--timeout=60s")
     assert words.split() == ["none"]
 
 
