@@ -12,6 +12,7 @@ import pytest
 
 from kubeio.api.client import Client
 from tenancy.resources import (
+    CERTIFICATE_SIGNING_REQUESTS,
     CLUSTER_ROLE_BINDINGS,
     NAMESPACES,
     NODES,
@@ -21,6 +22,7 @@ from tenancy.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from tests.chart.gate import marked, space, tenant
+from tests.chart.stolen_tokens import build_signing_request
 from tests.integration.kubectl_vc.conftest import TwoClusterUser, is_there, pod
 from tests.support.grants import build_account
 from tests.support.names import fresh_name
@@ -84,8 +86,18 @@ def list_reads(below: str, accounts: str) -> list[Attempt]:
     ]
 
 
-def list_writes(below: str, accounts: str, policy: str) -> list[Attempt]:
-    """Return writes, of which the account needs none. The pod is as in the namespace."""
+def list_exempt_writes(policy: str) -> list[Attempt]:
+    """Return writes that admission policies never see. RBAC alone refuses them."""
+    review = {"spec": {"token": "any"}}
+    return [
+        Attempt("DELETE", f"{ADMISSION}/validatingadmissionpolicies/{policy}"),
+        Attempt("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/{policy}"),
+        Attempt("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review),
+    ]
+
+
+def list_writes(below: str, accounts: str) -> list[Attempt]:
+    """Return writes, of which the account needs none. Each namespace has the pod `p`."""
     secret = {"metadata": {"name": "s"}}
     binding = {
         "metadata": {"name": "mine"},
@@ -96,10 +108,6 @@ def list_writes(below: str, accounts: str, policy: str) -> list[Attempt]:
         },
         "subjects": [build_account("vn-agent", accounts)],
     }
-    request = {
-        "spec": {"signerName": "tenancy.x-k8s.io/vn-agent-serving", "request": "", "usages": []}
-    }
-    review = {"spec": {"token": "any"}}
     places = (below, "kube-system", "default", accounts)
     return [
         *(Attempt("POST", f"/api/v1/namespaces/{each}/secrets", secret) for each in places),
@@ -126,10 +134,7 @@ def list_writes(below: str, accounts: str, policy: str) -> list[Attempt]:
         Attempt(
             "POST", f"/api/v1/namespaces/{accounts}/serviceaccounts/vc-syncer/token", {"spec": {}}
         ),
-        Attempt("DELETE", f"{ADMISSION}/validatingadmissionpolicies/{policy}"),
-        Attempt("DELETE", f"{ADMISSION}/validatingadmissionpolicybindings/{policy}"),
-        Attempt("POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", request),
-        Attempt("POST", "/apis/authentication.k8s.io/v1/tokenreviews", review),
+        Attempt("POST", CERTIFICATE_SIGNING_REQUESTS.build_path(), build_signing_request()),
     ]
 
 
@@ -142,7 +147,8 @@ async def test_outside_of_its_purpose_the_agents_account_has_nothing(
     accounts, policy = two.plan.namespace, two.plan.agent_policy_name
     async with place(two) as (below, outside):
         streams = [each for namespace in outside for each in list_streams(namespace, "p")]
-        reads, writes = list_reads(below, accounts), list_writes(below, accounts, policy)
+        reads = list_reads(below, accounts)
+        writes = [*list_writes(below, accounts), *list_exempt_writes(policy)]
         async with Client(two.other.endpoint_with_token(token=await steal(two))) as agent:
             await check_refused(agent, [*streams, *reads, *writes])
             if mode == "apiserver":
@@ -176,7 +182,7 @@ async def test_the_policy_alone_refuses_what_the_agents_account_does_not_need(tw
             nodes = [
                 Attempt(verb, f"/api/v1/nodes/{node}/proxy/pods") for verb in ("GET", "POST", "PUT")
             ]
-            writes = list_writes(below, accounts, two.plan.agent_policy_name)
+            writes = list_writes(below, accounts)
             async with Client(two.other.endpoint_with_token(token=await steal(two))) as agent:
                 await check_refused(agent, [*streams, *nodes, *writes], reason=policy)
                 for attempt in list_streams(below, "p"):
