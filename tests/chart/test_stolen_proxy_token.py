@@ -88,7 +88,7 @@ def list_attempts(home: str, root: str, tenant: str) -> list[Attempt]:
 async def test_the_proxys_token_reads_virtual_clusters_and_nothing_else(
     stage: AdmissionStage, proxy: Client
 ):
-    """SEC-212."""
+    """SEC-214."""
     name, home = fresh_name("vc"), stage.namespace(stage.own)
     made = body("VirtualCluster", name, "default", "tenancy.x-k8s.io/v1alpha1")
     made["spec"] = {"clusterVersionName": "v1.36"}
