@@ -35,13 +35,12 @@ from vnagent.rbac import TARGET_RBAC_RULES as TARGET_AGENT_ACCESS
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
 TENANT_ROLE = Path("clusterversions/bootstrap/syncer-role.yaml")
-TARGET_ROLE = Path("clusterversions/targets/cluster-role.yaml")
-TARGET_NAMESPACE_ROLE = Path("clusterversions/targets/namespace-role.yaml")
+TARGET_FOLDER = Path("clusterversions/targets")
+TARGET_ROLE = TARGET_FOLDER / "cluster-role.yaml"
+TARGET_NAMESPACE_ROLE = TARGET_FOLDER / "namespace-role.yaml"
 TARGET_AGENT_ROLES = {
-    mode: Path(f"clusterversions/targets/agent-role-{mode}.yaml") for mode in TARGET_AGENT_ACCESS
+    mode: TARGET_FOLDER / f"agent-role-{mode}.yaml" for mode in TARGET_AGENT_ACCESS
 }
-TARGET_POLICY = Path("clusterversions/targets/syncer-policy.yaml")
-SYNCER_POLICY = TEMPLATES / "syncer-policy.yaml"
 ACCOUNTS_NAMESPACE = "ACCOUNTS_NAMESPACE"
 """Placeholder in the generated policy, which `kubectl vc target join` replaces."""
 _OWN_TOKEN = (
@@ -49,6 +48,11 @@ _OWN_TOKEN = (
     f" '{ACCOUNTS_NAMESPACE}' && request.?name.orValue('') in ['{wellknown.SYNCER}',"
     f" '{wellknown.AGENT}']"
 )
+TARGET_POLICIES: Mapping[str, tuple[str, str]] = {
+    "syncer-policy.yaml": ('expression: "false"', f"expression: >-\n        {_OWN_TOKEN}"),
+    "agent-policy.yaml": ('expression: "true"', 'expression: "false"'),
+}
+"""Templates of the policies that a target also gets, with the one expression that differs there."""
 README = Path("charts/virtual-cluster/README.md")
 KINDS_PAGE = Path("docs/kinds.md")
 WIDTH = 100
@@ -107,27 +111,30 @@ def build_files() -> dict[Path, str]:
             )
             for mode, path in TARGET_AGENT_ROLES.items()
         },
-        TARGET_POLICY: build_target_policy((ROOT / SYNCER_POLICY).read_text()),
+        **{TARGET_FOLDER / name: build_target_policy(name) for name in TARGET_POLICIES},
         README: readme.build_readme(),
         KINDS_PAGE: kinds_page.build_page(),
     }
 
 
-def build_target_policy(template: str) -> str:
-    """Return the admission policy of the syncer's account for a target, from the chart's template.
+def build_target_policy(name: str) -> str:
+    """Return the admission policy of an account for a target, from the chart's template.
 
-    The template has no conditions, so its few expressions are replaced here.
+    The templates have no conditions, so their few expressions are replaced here.
     """
+    template, (at_home, in_target) = (ROOT / TEMPLATES / name).read_text(), TARGET_POLICIES[name]
     texts = dict(re.findall(r'{{- \$(\w+) := "(.*)" }}', template))
     text = re.sub(r"^{{- /\*.*?\*/ -}}\n", "", template, flags=re.DOTALL)
     text = re.sub(r"^{{- \$.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^  labels:\n +{{- include .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r'{{ printf \$(\w+) "(\w+)" }}', lambda found: texts[found[1]] % found[2], text)
-    text = text.replace("{{ .Release.Namespace }}", ACCOUNTS_NAMESPACE)
-    text = text.replace('expression: "false"', f"expression: >-\n        {_OWN_TOKEN}")
+    text = re.sub(r"{{ (\.Release\.Namespace|\$release) }}", ACCOUNTS_NAMESPACE, text)
+    if text.count(at_home) != 1:
+        raise ValueError(f"{name} must have {at_home} once, which a target replaces")
+    text = text.replace(at_home, in_target)
     if "{{" in text:
-        raise ValueError(f"{SYNCER_POLICY} has an expression that is unknown here. Add it")
-    return _build_header(str(SYNCER_POLICY)) + text
+        raise ValueError(f"{name} has an expression that is unknown here. Add it")
+    return _build_header(str(TEMPLATES / name)) + text
 
 
 def list_stale(root: Path) -> list[Path]:

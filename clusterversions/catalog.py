@@ -8,7 +8,7 @@ import functools
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -105,12 +105,12 @@ def read_target_namespace_role() -> str:
 
 
 @functools.cache
-def read_target_policy() -> str:
-    """Return the text of the admission policy for the syncer's account in a target.
+def read_target_policy(account: Literal["agent", "syncer"]) -> str:
+    """Return the text of the admission policy for an account in a target.
 
     ACCOUNTS_NAMESPACE stands for the namespace of that account.
     """
-    return (_get_data_root() / "targets" / "syncer-policy.yaml").read_text(encoding="utf-8")
+    return (_get_data_root() / "targets" / f"{account}-policy.yaml").read_text(encoding="utf-8")
 
 
 @functools.cache

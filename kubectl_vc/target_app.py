@@ -38,9 +38,9 @@ async def join(
 ) -> None:
     """Register a target cluster, and create an account in it.
 
-    In the target cluster: a namespace, an account, roles with the required permissions, and an
-    admission policy that limits them to namespaces of tenants. In the home cluster: a Secret with
-    the account's kubeconfig, and a SuperCluster.
+    In the target cluster: a namespace, two accounts, roles with the required permissions, and
+    admission policies that limit them to namespaces of tenants. In the home cluster: a Secret with
+    a kubeconfig, and a SuperCluster.
     Joining again renews all of them. Mode, labels, taints and resolvers without a flag stay
     unchanged.
     Without --resolver, only pods with dnsPolicy None, and pods of tenants that may use the nodes'

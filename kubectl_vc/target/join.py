@@ -317,7 +317,7 @@ async def _create_account(
     if not has_policy:
         terminal.print_warning(
             "The target cluster has no ValidatingAdmissionPolicy, which needs Kubernetes 1.30."
-            " So the account may write in all its namespaces."
+            " So the accounts may write, and open streams, in all its namespaces."
         )
     await _delete_lasting_token(target_client, plan)
     answer = await target_client.create(

@@ -98,7 +98,8 @@ async def run_leave(
         f" clusterrolebinding,clusterrole {plan.role_name} {plan.agent_role_name}"
         f" {plan.namespace_role_name} --ignore-not-found && kubectl delete"
         f" validatingadmissionpolicybinding,validatingadmissionpolicy {plan.policy_name}"
-        f" --ignore-not-found && kubectl delete namespace {plan.namespace} --ignore-not-found"
+        f" {plan.agent_policy_name} --ignore-not-found && kubectl delete namespace"
+        f" {plan.namespace} --ignore-not-found"
     )
 
 

@@ -82,37 +82,39 @@ class TargetObjects:
 
     @property
     def policy_name(self) -> str:
-        """Name of the admission policy and of its binding."""
+        """Name of the admission policy of the syncer's account and of its binding."""
         return f"virtual-cluster-syncer-{self.home_identity[:_SHORT_UID_CHARACTERS]}"
+
+    @property
+    def agent_policy_name(self) -> str:
+        """Name of the admission policy of the agent's account and of its binding."""
+        return f"virtual-cluster-agent-{self.home_identity[:_SHORT_UID_CHARACTERS]}"
 
     @property
     def namespace_role_name(self) -> str:
         """Name of the ClusterRole that the syncer binds in each super namespace."""
         return build_namespace_role(self.namespace)
 
-    def build_policy(self) -> list[tuple[Resource, Object]]:
-        """Return the admission policy of the account, and its binding."""
-        text = catalog.read_target_policy().replace("ACCOUNTS_NAMESPACE", self.namespace)
-        text = text.replace(wellknown.SYNCER_NAMESPACE_ROLE, self.namespace_role_name)
-        policy, binding = yaml.safe_load_all(text)
-        spec = {**binding["spec"], "policyName": self.policy_name}
+    def build_policies(self) -> list[tuple[Resource, Object]]:
+        """Return the admission policies of both accounts, each with its binding."""
+        syncer = catalog.read_target_policy("syncer")
+        syncer = syncer.replace(wellknown.SYNCER_NAMESPACE_ROLE, self.namespace_role_name)
+        agent = catalog.read_target_policy("agent")
         return [
-            (
-                VALIDATING_ADMISSION_POLICIES,
-                self._build_object(
-                    VALIDATING_ADMISSION_POLICIES, self.policy_name, spec=policy["spec"]
-                ),
-            ),
-            (
-                VALIDATING_ADMISSION_POLICY_BINDINGS,
-                self._build_object(
-                    VALIDATING_ADMISSION_POLICY_BINDINGS, self.policy_name, spec=spec
-                ),
-            ),
+            *self._build_policy(self.policy_name, syncer),
+            *self._build_policy(self.agent_policy_name, agent),
         ]
 
+    def _build_policy(self, name: str, text: str) -> list[tuple[Resource, Object]]:
+        policy, binding = yaml.safe_load_all(text.replace("ACCOUNTS_NAMESPACE", self.namespace))
+        specs = (
+            (VALIDATING_ADMISSION_POLICIES, policy["spec"]),
+            (VALIDATING_ADMISSION_POLICY_BINDINGS, {**binding["spec"], "policyName": name}),
+        )
+        return [(kind, self._build_object(kind, name, spec=spec)) for kind, spec in specs]
+
     def build_objects(self) -> list[tuple[Resource, Object]]:
-        """Return all objects in the order of creation. The policy comes before the rights."""
+        """Return all objects in the order of creation. The policies come before the rights."""
         role = yaml.safe_load(catalog.read_target_role())["rules"]
         namespace_role = yaml.safe_load(catalog.read_target_namespace_role())["rules"]
         bind = {
@@ -133,7 +135,7 @@ class TargetObjects:
             (NAMESPACES, self._build_object(NAMESPACES, self.namespace)),
             (SERVICE_ACCOUNTS, self._build_object(SERVICE_ACCOUNTS, SYNCER_ACCOUNT, **no_token)),
             (SERVICE_ACCOUNTS, self._build_object(SERVICE_ACCOUNTS, AGENT_ACCOUNT, **no_token)),
-            *self.build_policy(),
+            *self.build_policies(),
             (
                 CLUSTER_ROLES,
                 self._build_object(CLUSTER_ROLES, self.namespace_role_name, rules=namespace_role),

@@ -78,7 +78,10 @@ def test_no_role_may_grant_itself_more(table):
             assert table == "tenant", row
 
 
-@pytest.mark.parametrize("path", {*generate.build_files()} - {generate.TARGET_POLICY})
+POLICIES = {generate.TARGET_FOLDER / name for name in generate.TARGET_POLICIES}
+
+
+@pytest.mark.parametrize("path", {*generate.build_files()} - POLICIES)
 def test_no_role_has_a_wildcard(path):
     text = (generate.ROOT / path).read_text()
     lines = [line for line in text.splitlines() if not line.strip().startswith("#")]

@@ -52,6 +52,7 @@ def test_no_row_is_forgotten():
             203,
             204,
             *range(209, 212),
+            214,
             231,
             233,
             240,

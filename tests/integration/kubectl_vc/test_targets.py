@@ -179,7 +179,8 @@ async def test_a_dry_run_writes_nothing(two: TwoClusterUser):
     kinds = [each["kind"] for each in yaml.safe_load_all(done.out)]
     assert kinds == [
         *("Namespace", "ServiceAccount", "ServiceAccount"),
-        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding") * 2,
+        "ClusterRole",
         *("ClusterRole", "ClusterRoleBinding") * 2,
         *("Role", "RoleBinding"),
         *("Secret", "SuperCluster"),

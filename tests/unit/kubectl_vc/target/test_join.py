@@ -118,5 +118,5 @@ def test_a_dry_run_shows_both_clusters_and_no_token():
     text = join._format_plan(PLAN, wish(), shown)
     there, here = text.split("# In the home cluster:\n")
     assert [each["kind"] for each in yaml.safe_load_all(here)] == ["Secret", "SuperCluster"]
-    assert len(list(yaml.safe_load_all(there))) == 12
+    assert len(list(yaml.safe_load_all(there))) == 14
     assert "token: TOKEN" in text

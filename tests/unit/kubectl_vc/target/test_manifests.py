@@ -85,7 +85,8 @@ def test_what_is_made_there_bears_the_home_cluster():
     made = PLAN.build_objects()
     assert [body["kind"] for _, body in made] == [
         *("Namespace", "ServiceAccount", "ServiceAccount"),
-        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding") * 2,
+        "ClusterRole",
         *("ClusterRole", "ClusterRoleBinding") * 2,
         *("Role", "RoleBinding"),
     ]
@@ -99,13 +100,22 @@ def test_what_is_made_there_bears_the_home_cluster():
 
 
 def test_the_policy_is_for_the_account_of_this_home_cluster_and_its_role():
-    (_, policy), (_, binding) = PLAN.build_policy()
-    text = str(policy["spec"])
-    assert f"system:serviceaccount:{PLAN.namespace}:vc-syncer" in text
-    assert f"'{PLAN.namespace_role_name}'" in text
-    assert "ACCOUNTS_NAMESPACE" not in text
-    assert "{{" not in text
-    assert binding["spec"]["policyName"] == policy["metadata"]["name"] == PLAN.policy_name
+    made = [body for _, body in PLAN.build_policies()]
+    rows = (("vc-syncer", PLAN.policy_name), ("vn-agent", PLAN.agent_policy_name))
+    for (account, name), policy, binding in zip(rows, made[::2], made[1::2], strict=True):
+        text = str(policy["spec"])
+        assert f"system:serviceaccount:{PLAN.namespace}:{account}" in text
+        assert "ACCOUNTS_NAMESPACE" not in text
+        assert "{{" not in text
+        assert binding["spec"]["policyName"] == policy["metadata"]["name"] == name
+    assert f"'{PLAN.namespace_role_name}'" in str(made[0])
+
+
+def test_the_policy_of_the_agent_differs_from_the_charts_in_the_writes_at_home_alone():
+    agent = next(body for _, body in PLAN.build_policies() if "agent" in body["metadata"]["name"])
+    variables = {each["name"]: each["expression"] for each in agent["spec"]["variables"]}
+    assert variables["isHome"] == "false"
+    assert variables["isOwn"].startswith("variables.isHome && ")
 
 
 def test_the_secret_holds_a_kubeconfig_that_vc_manager_takes():
