@@ -358,8 +358,8 @@ METRICS_READY = "MetricsReady"
 STORE_EPHEMERAL = "StoreEphemeral"
 """True when the etcd template has no volume. Then the loss of a pod is the loss of the tenant."""
 NETWORK_POLICIES_ENFORCED = "NetworkPoliciesEnforced"
-"""Whether the super cluster enforces NetworkPolicies, by a probe. Without it, tenants' pods reach
-each other."""
+"""Whether the super cluster enforces NetworkPolicies, by a probe of etcd. Without it, tenants' pods
+reach each other. It does not notice a plugin that leaves out pods without an owner."""
 CONTROL_PLANE_UP_TO_DATE = "ControlPlaneUpToDate"
 """Whether the control plane runs as its ClusterVersion and vc-manager describe it. False while its
 change waits for a slot or is rolled out. A tenant is ready meanwhile."""

@@ -5,6 +5,9 @@ needs no logs and no exec.
 
 Hazard: the prober must wait before its first connection. A controller of network policies learns a
 new pod's address from the API, and until then every packet of the pod passes.
+
+Hazard: the pods must have no owner. Some network plugins leave out such pods, and an audit with
+other pods would not find that.
 """
 
 import shlex

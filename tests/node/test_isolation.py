@@ -14,13 +14,25 @@ from typing import Any
 import pytest
 
 from kubectl_vc.audit.probes import PACKET_PROBES, Answer
-from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tenancy import wellknown
+from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin
+from tests.support import enforcement
 from tests.support.kubectl import until
 from tools.testbed.cluster.topology import HUB
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 METADATA = "169.254.169.254"
+MANAGER = "vc-manager"
+PROBE_SCRIPT = """
+import asyncio, json, sys
+from vcmanager.phases.policy_enforcement import PolicyEnforcementProbe
+from vcmanager.runtime.observed import ObservedObjects
+pods = {pod["metadata"]["name"]: pod for pod in json.load(sys.stdin)}
+observed = ObservedObjects(namespace={}, objects={"Pod": pods})
+print(json.dumps(asyncio.run(PolicyEnforcementProbe().probe(observed))))
+"""
+"""One run of vc-manager's probe in its pod. A new process has no result of the last 10 min."""
 NEGATIVES = {probe.name for probe in PACKET_PROBES if probe.expected is not Answer.OPEN}
 POSITIVES = {probe.name for probe in PACKET_PROBES} - NEGATIVES
 ALLOW_ALL = {
@@ -54,15 +66,20 @@ def tenants(tenant_a: TenantAdmin, tenant_b: TenantAdmin) -> dict[str, TenantAdm
 
 
 @pytest.fixture
+def enforcing(super_cluster: SuperClusterAdmin) -> None:
+    """Leave out the test, or fail it in CI, in a cluster that lets every packet pass."""
+    enforcement.require(enforces=super_cluster.cluster.enforces)
+
+
+@pytest.fixture
 def audit(
+    enforcing: None,
     super_cluster: SuperClusterAdmin,
     tenant_a: TenantAdmin,
     tenant_b: TenantAdmin,
     metadata_server: None,
 ) -> Callable[[int], dict[str, Any]]:
     """Return a function that audits tenant-a, checks the exit code and returns the document."""
-    if not super_cluster.cluster.enforces:
-        pytest.skip("the kernel lacks NFQUEUE, so the testbed enforces no NetworkPolicies")
 
     def run(code: int) -> dict[str, Any]:
         words = ("vc", "audit", tenant_a.name, "--decoy", tenant_b.name, "-o", "json")
@@ -93,6 +110,7 @@ def leftovers(super_cluster: SuperClusterAdmin, *tenants: TenantAdmin) -> list[s
 
 
 def test_with_enforcement_the_isolation_is_proved(audit, super_cluster, tenant_a, tenant_b):
+    """SEC-40, SEC-43: each connection that must be closed has a control that is open."""
     document = audit(0)
     assert document["IsolationProved"] == "True"
     assert by_verdict(document, "failed") == by_verdict(document, "unknown") == set()
@@ -104,6 +122,7 @@ def test_with_enforcement_the_isolation_is_proved(audit, super_cluster, tenant_a
 
 
 def test_without_enforcement_each_hole_is_reported(audit, super_cluster, tenant_a):
+    """SEC-40, SEC-43: the policies close these connections, and nothing else does."""
     with super_cluster.without_enforcement():
         document = audit(3)
     answered = by_verdict(document, "failed")
@@ -115,6 +134,45 @@ def test_without_enforcement_each_hole_is_reported(audit, super_cluster, tenant_
     assert by_verdict(document, "unknown") == set()
     found = condition(super_cluster, tenant_a)
     assert (found["status"], found["reason"]) == ("False", "HolesFound")
+
+
+def probed(super_cluster: SuperClusterAdmin, tenant: TenantAdmin) -> str:
+    """Return the reason that a new probe in the pod of vc-manager reports."""
+    pods = json.dumps(super_cluster.kubectl.items("pods", "-n", tenant.root))
+    words = ("-n", COMPONENTS, "exec", "-i", f"deployment/{MANAGER}", "--", "python3", "-c")
+    _, reason, _ = json.loads(super_cluster.kubectl.run(*words, PROBE_SCRIPT, stdin=pods))
+    return str(reason)
+
+
+def test_the_probe_of_vc_manager_sees_whether_policies_are_enforced(
+    enforcing, super_cluster, tenant_a
+):
+    """SEC-44."""
+    with super_cluster.without_enforcement():
+        assert probed(super_cluster, tenant_a) == "ConnectionAccepted"
+    until(lambda: probed(super_cluster, tenant_a) == "ConnectionRefused", "policies enforced again")
+
+
+@pytest.mark.thorough
+def test_the_condition_reports_the_probe(enforcing, super_cluster, tenant_a):
+    """SEC-44: vc-manager is restarted, because it keeps a result for 10 min."""
+
+    def restart() -> None:
+        deployment = ("-n", COMPONENTS, "rollout")
+        super_cluster.kubectl.run(*deployment, "restart", f"deployment/{MANAGER}")
+        super_cluster.kubectl.run(*deployment, "status", f"deployment/{MANAGER}", timeout=180)
+
+    def is_reported(status: str, reason: str) -> bool:
+        found = super_cluster.condition(tenant_a.name, wellknown.NETWORK_POLICIES_ENFORCED) or {}
+        return (found.get("status"), found.get("reason")) == (status, reason)
+
+    try:
+        with super_cluster.without_enforcement():
+            restart()
+            until(lambda: is_reported("False", "ConnectionAccepted"), "the lack reported")
+    finally:
+        restart()
+    until(lambda: is_reported("True", "ConnectionRefused"), "the enforcement reported")
 
 
 # Mutant policies: the namespaces in which everything is allowed, and the holes that this opens.
@@ -142,6 +200,7 @@ MUTANTS = [
 @pytest.mark.thorough
 @pytest.mark.parametrize(("opened", "holes"), MUTANTS)
 def test_a_mutant_policy_is_found(audit, super_cluster, tenants, opened, holes):
+    """SEC-40, SEC-43: without the policies of some namespaces, their connections are open."""
 
     def is_opened(namespace: str) -> bool:
         for each in opened:

@@ -6,6 +6,10 @@ created. Must not know when the condition is written.
 
 Hazard: a refused connection proves nothing without the allowed one. Otherwise a lost network would
 look like enforcement.
+
+Limit: etcd pods have an owner. A plugin that leaves out pods without one passes the probe. No
+policy refuses vc-manager a connection to a pod of a tenant, so such a pod cannot be probed from
+here. The pods of `kubectl vc audit` have no owner.
 """
 
 import asyncio
@@ -38,7 +42,9 @@ class EnforcementResult(NamedTuple):
 ENFORCED = EnforcementResult(
     "True",
     "ConnectionRefused",
-    "The super cluster enforces NetworkPolicies: it refused a connection to etcd.",
+    "The super cluster enforces NetworkPolicies: it refused a connection to etcd. Some network"
+    " plugins leave out pods without an owner, which etcd has. Run `kubectl vc audit` to check"
+    " such pods.",
 )
 NOT_ENFORCED = EnforcementResult(
     "False",

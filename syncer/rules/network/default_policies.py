@@ -95,7 +95,8 @@ def _build_rules(direction: PolicyDirection, view: TenantView) -> list[Object]:
             ]
         }
     ]
-    if direction is PolicyDirection.EGRESS and _uses_node_dns(view):
+    # Only the policy decides. A field of the VirtualCluster must not open the super cluster's DNS.
+    if direction is PolicyDirection.EGRESS and view.policy.network.node_dns == "Allow":
         rules.append({direction.peers_field: _build_node_dns_peers(view), "ports": _DNS_PORTS})
     if direction is PolicyDirection.EGRESS:
         rules += _build_node_port_rules(direction, view)
@@ -124,15 +125,6 @@ def _build_node_port_rules(direction: PolicyDirection, view: TenantView) -> list
 def _list_node_networks(view: TenantView, *further: CidrNetwork) -> list[CidrNetwork]:
     nodes = CidrSet((*view.get_super_cidrs().nodes, *further))
     return [net for whole in ip_blocks.ALL_ADDRESSES for net in nodes.list_overlapping(whole)]
-
-
-def _uses_node_dns(view: TenantView) -> bool:
-    """Return whether pods may use the resolver of their node."""
-    if view.policy.network.node_dns == "Allow":
-        return True
-    if view.get_target_network is not None:
-        return not view.get_target_network().resolvers
-    return view.spec.dns != "managed"
 
 
 def _build_node_dns_peers(view: TenantView) -> list[Object]:

@@ -15,7 +15,7 @@ from tenancy import ownership
 from tenancy.addresses import parse_networks
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
-from tenancy.specs import VirtualClusterSpec
+from tenancy.specs import DnsMode, VirtualClusterSpec
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 OTHER = Tenant(name="other", namespace="default", uid="other-uid", root="default-def456-other")
@@ -48,12 +48,13 @@ def network_view(
     *,
     ranges: SuperCidrs = RANGES,
     namespaces: dict[str, dict[str, str]] | None = None,
+    dns: DnsMode = "managed",
     **fields: Any,
 ) -> TenantView:
     """Return a look at a tenant with namespaces, in a super cluster with ranges."""
     view = TenantView(
         tenant=TENANT,
-        spec=VirtualClusterSpec(cluster_version_name="v"),
+        spec=VirtualClusterSpec(cluster_version_name="v", dns=dns),
         service_range=ipaddress.ip_network("10.96.8.0/22"),
         stores={kind: Store() for kind in KINDS},
         super_stores={

@@ -27,6 +27,16 @@ def test_the_pods_of_tenants_have_the_restricted_level():
         assert not spec["automountServiceAccountToken"]
 
 
+def test_the_pods_of_tenants_have_no_owner():
+    """Some network plugins leave out such pods, and every tenant can create them."""
+    for pod in (
+        prober.build_server("server", "busybox"),
+        prober.build_prober("prober", "busybox", ENDPOINTS),
+    ):
+        assert pod["kind"] == "Pod"
+        assert "ownerReferences" not in pod["metadata"]
+
+
 def test_the_node_prober_runs_on_the_network_of_one_node():
     spec = prober.build_node_prober("node", "busybox", "n1", ENDPOINTS)["spec"]
     assert (spec["hostNetwork"], spec["nodeName"]) == (True, "n1")

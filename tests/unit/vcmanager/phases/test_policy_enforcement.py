@@ -60,6 +60,11 @@ async def test_a_connection_that_a_policy_refuses_beside_one_that_it_allows(acce
     assert sorted(network.tried) == [ETCD, API]
 
 
+def test_a_good_result_names_what_it_does_not_cover():
+    """SEC-44: the VPC CNI leaves out pods without an owner, and etcd has one."""
+    assert "Run `kubectl vc audit` to check such pods" in ENFORCED.message
+
+
 async def test_one_result_stands_for_all_tenants_for_a_while(monkeypatch: pytest.MonkeyPatch):
     network = Network(API)
     probe = PolicyEnforcementProbe(network.connect)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from typing import Any, get_args
 
+import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
 from syncer.model.super_cidrs import NO_CIDRS, SuperCidrs
+from syncer.model.tenant_view import TargetNetwork
 from syncer.rules.network import default_policies, network_policies
 from syncer.rules.network.policy_selectors import PolicySelectors
+from tenancy import addresses
 from tenancy.ownership import Tenant
+from tenancy.policies import AdmissionMode
+from tenancy.specs import DnsMode
 from tests.support import policy_matrix
 from tests.support.policy_matrix import NetworkHost, NetworkPod, NetworkPort
 from tests.support.syncer.tenant_views import (
@@ -54,6 +60,23 @@ CONTROLLER = NetworkPod(
     labels={},
     namespace_labels={NAME: "ingress"},
 )
+SUPER_DNS = NetworkPod(
+    ip="10.244.9.10",
+    name="coredns",
+    namespace="kube-system",
+    labels={"k8s-app": "kube-dns"},
+    namespace_labels={NAME: "kube-system"},
+)
+DNS_MODES: tuple[DnsMode, ...] = get_args(DnsMode)
+RESOLVERS = ("10.96.0.10",)
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "home": {},
+    "target": {"get_target_network": lambda: TargetNetwork("https://203.0.113.5", RESOLVERS)},
+    "target without resolvers": {
+        "get_target_network": lambda: TargetNetwork("https://203.0.113.5", ())
+    },
+}
+"""Fields of the view of a tenant in each kind of super cluster."""
 EVERYTHING: list[dict[str, Any]] = [
     object_of(
         "NetworkPolicy",
@@ -130,21 +153,34 @@ class IsolatedTenant:
 
 
 @settings(max_examples=60)
-@given(WORLDS, policies(BLOCKS), st.sampled_from([RANGES, NO_CIDRS]))
-@example(PLAIN, [DENY_ALL], RANGES)
-@example(PLAIN, EVERYTHING, RANGES)
-@example(PLAIN, EVERYTHING, NO_CIDRS)
-@example(PLAIN, [], RANGES)
+@given(
+    WORLDS,
+    policies(BLOCKS),
+    st.sampled_from([RANGES, NO_CIDRS]),
+    st.sampled_from(DNS_MODES),
+    st.sampled_from(list(CLUSTERS)),
+)
+@example(PLAIN, [DENY_ALL], RANGES, "managed", "home")
+@example(PLAIN, EVERYTHING, RANGES, "tenant", "home")
+@example(PLAIN, EVERYTHING, NO_CIDRS, "none", "home")
+@example(PLAIN, [], RANGES, "none", "home")
+@example(PLAIN, [], RANGES, "managed", "target without resolvers")
 def test_no_policy_reaches_another_tenant_the_super_cluster_or_metadata(
-    world: PolicyWorld, found: list[dict[str, Any]], ranges: SuperCidrs
+    world: PolicyWorld,
+    found: list[dict[str, Any]],
+    ranges: SuperCidrs,
+    dns: DnsMode,
+    cluster: str,
 ):
     """SEC-40: two tenants of the same shape, in a cluster with and without known ranges."""
-    one = IsolatedTenant(world, found, ranges=ranges)
-    two = IsolatedTenant(world, EVERYTHING, tenant=OTHER, first=1, ranges=ranges)
+    fields = {"ranges": ranges, "dns": dns, **CLUSTERS[cluster]}
+    one = IsolatedTenant(world, found, **fields)
+    two = IsolatedTenant(world, EVERYTHING, tenant=OTHER, first=1, **fields)
     rules = [*one.policies, *two.policies]
     others = [of_the_root(name, OTHER, "10.244.2.2") for name in ("apiserver", "coredns", "etcd")]
     known = [*INFRASTRUCTURE, NetworkHost("64:ff9b::192.0.2.7")] if ranges is RANGES else []
-    hosts = [*METADATA, *known]
+    own_etcd = of_the_root("etcd", TENANT, "10.244.3.4")
+    hosts = [*METADATA, *known, CONTROLLER, SUPER_DNS, own_etcd]
     for pod in one.pods:
         for port in PORTS:
             for foreign_pod in (*two.pods, *others):
@@ -152,7 +188,7 @@ def test_no_policy_reaches_another_tenant_the_super_cluster_or_metadata(
             # Without known ranges, the policies of the root namespace alone hold its pods back.
             for foreign_pod in (*two.pods, *(others if ranges is RANGES else ())):
                 assert not policy_matrix.allowed(rules, foreign_pod, pod, port), (foreign_pod, pod)
-            for host in (*hosts, CONTROLLER, of_the_root("etcd", TENANT, "10.244.3.4")):
+            for host in hosts:
                 assert not policy_matrix.allowed(rules, pod, host, port), (pod, host)
 
 
@@ -240,21 +276,37 @@ def test_ingress_controllers_reach_pods_and_pods_do_not_reach_them():
         assert not policy_matrix.allowed(tenant.policies, pod, CONTROLLER, NetworkPort(80))
 
 
-def test_the_resolver_of_the_node_is_reached_where_the_policy_allows_it():
-    for node_dns in ("Allow", "Refuse"):
-        is_allowed = node_dns == "Allow"
-        view = seen(PLAIN, policy=policy(network={"nodeDns": node_dns}))
-        space = view.stores["Namespace"].list()[0]
-        rules = default_policies.build_default_policies(space, view)
-        pod = next(
-            twin
-            for twin in (below(each, TENANT) for each in above(PLAIN))
-            if twin.namespace == view.get_super_namespace(space.name)
-        )
-        for ip in ("192.0.2.7", "169.254.20.10"):
-            dns = NetworkPort(53, "UDP")
-            assert policy_matrix.allowed(rules, pod, NetworkHost(ip), dns) == is_allowed
-            assert not policy_matrix.allowed(rules, pod, NetworkHost(ip), NetworkPort(80))
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("dns", DNS_MODES)
+@pytest.mark.parametrize("node_dns", get_args(AdmissionMode))
+def test_the_resolver_of_the_node_is_reached_where_the_policy_allows_it(
+    dns: DnsMode, node_dns: AdmissionMode, cluster: str
+):
+    """SEC-54: a pod can name any server itself, so only a closed port holds it back."""
+    allowing = policy(network={"nodeDns": node_dns})
+    tenant = IsolatedTenant(PLAIN, [], dns=dns, policy=allowing, **CLUSTERS[cluster])
+    node, local = NetworkHost("192.0.2.7"), NetworkHost("169.254.20.10")
+    for pod, host in itertools.product(tenant.pods, (node, local, SUPER_DNS)):
+        for number, protocol in itertools.product(addresses.DNS_PORTS, ("UDP", "TCP")):
+            port = NetworkPort(number, protocol)
+            is_open = policy_matrix.allowed(tenant.policies, pod, host, port)
+            assert is_open == (node_dns == "Allow"), (pod, host, port)
+        assert not policy_matrix.allowed(tenant.policies, pod, host, NetworkPort(80))
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("dns", DNS_MODES)
+def test_each_mode_reaches_the_servers_that_it_needs(dns: DnsMode, cluster: str):
+    """The managed server, a server in the tenant's own pods, public ones, those of the target."""
+    tenant = IsolatedTenant(PLAIN, [], dns=dns, **CLUSTERS[cluster])
+    managed = of_the_root("coredns", TENANT, "10.244.3.3")
+    port = NetworkPort(53, "UDP")
+    for pod in tenant.pods:
+        for host in (managed, *tenant.pods, NetworkHost("8.8.8.8")):
+            assert policy_matrix.allowed(tenant.policies, pod, host, port), (pod, host)
+        for host in map(NetworkHost, RESOLVERS):
+            is_open = policy_matrix.allowed(tenant.policies, pod, host, port)
+            assert is_open == (cluster == "target"), (pod, host)
 
 
 def test_only_the_tenants_own_node_ports_are_open_on_nodes():
