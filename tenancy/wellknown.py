@@ -141,6 +141,11 @@ SHARED_SOURCE = f"{DOMAIN}/shared-source"
 """Label `enabled` of a namespace: TenantPolicies may give its ConfigMaps and Secrets to tenants."""
 SHARED = f"{DOMAIN}/shared"
 """Label `true` of a ConfigMap or Secret in a tenant that its TenantPolicy gives to it."""
+POLICY_REQUIRED = f"{DOMAIN}/policy-required"
+"""Label `enabled` of a namespace: each VirtualCluster in it needs a TenantPolicy with the verb `use`.
+
+Without the label, a new VirtualCluster may have the policy `baseline` without that verb.
+"""
 DELETION_PROTECTION = f"{DOMAIN}/deletion-protection"
 """Label of a VirtualCluster, and of a namespace that holds such VirtualClusters: `enabled`.
 

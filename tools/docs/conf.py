@@ -17,7 +17,7 @@ SECTIONS = {
     "Tutorials": ("docs/tutorials/*",),
     "How to, platform administrator": (
         *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/install-managed"),
-        *("docs/move-from-vcluster", "docs/usage", "docs/policy"),
+        *("docs/move-from-vcluster", "docs/usage", "docs/policy", "docs/untrusted-tenants"),
         *(
             "docs/sync-rules",
             "docs/volume-snapshots",
