@@ -142,9 +142,10 @@ SHARED_SOURCE = f"{DOMAIN}/shared-source"
 SHARED = f"{DOMAIN}/shared"
 """Label `true` of a ConfigMap or Secret in a tenant that its TenantPolicy gives to it."""
 POLICY_REQUIRED = f"{DOMAIN}/policy-required"
-"""Label `enabled` of a namespace: each VirtualCluster in it needs a TenantPolicy with the verb `use`.
+"""Label `enabled` of a namespace: its VirtualClusters may not have `baseline` without a right.
 
-Without the label, a new VirtualCluster may have the policy `baseline` without that verb.
+Their authors need the verb `use` on each TenantPolicy. Without the label, they do not need it for
+the policy `baseline` of a new VirtualCluster.
 """
 DELETION_PROTECTION = f"{DOMAIN}/deletion-protection"
 """Label of a VirtualCluster, and of a namespace that holds such VirtualClusters: `enabled`.

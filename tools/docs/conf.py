@@ -38,6 +38,7 @@ SECTIONS = {
     "Explanation": ("docs/concepts", "ARCHITECTURE", "SECURITY", "docs/performance"),
     "Project": (
         *("CONTRIBUTING", "CHANGELOG", "docs/reliability", "docs/machine", "docs/offload"),
+        "docs/security-findings",
         "docs/adr/README",
     ),
 }
