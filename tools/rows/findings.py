@@ -1,8 +1,8 @@
 """Findings of the security review: what prevents each one now, and the tests that show it. Pure.
 
 Owns the page `docs/security-findings.md`, written by `python -m tools.rows` from `findings.yaml`.
-Hazard: a finding must name tests that exist, or the page with the reason why it stays. Otherwise a test
-that was renamed would leave a finding without proof.
+Hazard: a finding must name tests that exist, or the page with the reason why it stays. Otherwise a
+test that was renamed would leave a finding without proof.
 """
 
 from __future__ import annotations
