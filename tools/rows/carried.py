@@ -56,6 +56,7 @@ def in_source(text: str, ids: re.Pattern[str]) -> Iterator[tuple[str, list[str]]
 def _iterate_tests(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield the test functions of a module."""
     for node in ast.parse(text).body:
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if is_function and node.name.startswith("test_"):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if node.name.startswith("test_"):
             yield node
