@@ -30,7 +30,7 @@ One installation serves one super cluster. The chart installs:
 - the custom resource definitions
 - vc-manager, the syncer, and an agent on each node
 - an account for each of them, with its own narrow role
-- a ClusterVersion for each Kubernetes minor, and three TenantPolicies
+- a ClusterVersion for each Kubernetes minor, and four TenantPolicies
 - seven roles for users and programs
 
 With `apiProxy.enabled` it also installs one Service for the APIs of all tenants

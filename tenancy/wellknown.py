@@ -141,6 +141,12 @@ SHARED_SOURCE = f"{DOMAIN}/shared-source"
 """Label `enabled` of a namespace: TenantPolicies may give its ConfigMaps and Secrets to tenants."""
 SHARED = f"{DOMAIN}/shared"
 """Label `true` of a ConfigMap or Secret in a tenant that its TenantPolicy gives to it."""
+POLICY_REQUIRED = f"{DOMAIN}/policy-required"
+"""Label `enabled` of a namespace: its VirtualClusters may not have `baseline` without a right.
+
+Their authors need the verb `use` on each TenantPolicy. Without the label, they do not need it for
+the policy `baseline` of a new VirtualCluster.
+"""
 DELETION_PROTECTION = f"{DOMAIN}/deletion-protection"
 """Label of a VirtualCluster, and of a namespace that holds such VirtualClusters: `enabled`.
 

@@ -1,14 +1,18 @@
 """One tenant with gigabytes of NetworkPolicies beside a neighbour, with real API servers.
 
-    python -m bench.large_tenant --policies 1500 --memory-limit-mib 512 --pods 200
+    python -m bench.large_tenant
+    python -m bench.large_tenant --endless pages
+    python -m bench.large_tenant --endless watch
 
 Starts a super cluster, three tenants and the syncer as a process of its own. Measures the time from
 the create of a neighbour's pod until the neighbour reads it as Running. There are three
 measurements. In the first one the other tenants are idle. In the second one a suspended tenant
 gets the policies, which costs its API server and not the syncer. In the third one a synced tenant
 gets them. With `--endless pages` or `watch`, nothing is stored, and there is no second measurement.
-The API server of the third tenant sends pages or watch events without end. Prints the ratios, the
-resident memory of the syncer, and the condition of the tenant as JSON.
+The API server of the third tenant sends pages or watch events without end. `verdict.py` has what
+must be kept: ratio, memory limit of the syncer, message to the tenant, and its recovery.
+Prints the figures, and writes them to `bench/results/large-tenant.json`, `large-tenant-pages.json`
+or `large-tenant-watch.json`. Exits with 1 and a sentence for each thing that was not kept.
 """
 
 import argparse
@@ -23,6 +27,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from bench.large_tenant.verdict import REPORTS, compute_ratios, find_problems, get_before
+from bench.programs import image_python, super_cluster
 from kubeio import Object, errors
 from tenancy import wellknown
 from tenancy.resources import NETWORK_POLICIES, PODS, VIRTUAL_CLUSTERS
@@ -281,10 +287,9 @@ async def _measure(
     recovered = await wait_reason(large, "Engaged", 10 * options.pause_seconds + 60)
     result["recovered_seconds"] = round(time.monotonic() - began, 1) if recovered else None
     result["has_ended"] = process.has_ended
-    result["ratio_to_idle"] = round(result["large"]["p99_ms"] / result["idle"]["p99_ms"], 2)
-    if "suspended" in result:
-        before = result["suspended"]["p99_ms"]
-        result["ratio_to_suspended"] = round(result["large"]["p99_ms"] / before, 2)
+    result["memory_limit_mib"] = options.memory_limit_mib
+    result["before"] = get_before(result)
+    result["ratios"] = compute_ratios(result)
     return result
 
 
@@ -293,9 +298,13 @@ def _show_progress(result: dict[str, Any]) -> None:
     sys.stderr.write(f"{json.dumps(result)}\n")
 
 
-def main() -> int:
-    """Run the measurement. Returns 1 if the syncer ended or passed its limit."""
-    parser = argparse.ArgumentParser(prog="bench.large_tenant", description=__doc__)
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="bench.large_tenant",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--policies", type=int, default=1500)
     parser.add_argument("--policy-bytes", type=int, default=1_000_000)
     parser.add_argument("--memory-limit-mib", type=int, default=512)
@@ -303,12 +312,25 @@ def main() -> int:
     parser.add_argument("--pause-seconds", type=float, default=30.0)
     parser.add_argument("--endless", choices=("pages", "watch"), help="Sent, and not stored")
     parser.add_argument("--no-control", action="store_true", help="Leave the suspended run out")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print, write. Return 1 with sentences if the run does not keep what it must."""
+    options = parse_arguments()
+    about = {
+        "noise": super_cluster.noise(),
+        **image_python.machine(),
+        "python": image_python.here(),
+    }
     with tempfile.TemporaryDirectory(prefix="large-tenant-") as folder:
         result = asyncio.run(run(options, Path(folder)))
     sys.stdout.write(f"{json.dumps(result, indent=2)}\n")
-    peak = result["memory_after"]["peak_mib"]
-    return int(result["has_ended"] or peak > options.memory_limit_mib or result["told"] is None)
+    problems = find_problems(result)
+    results = {**about, "asked": vars(options), "problems": problems, "runs": {"large": [result]}}
+    super_cluster.write(REPORTS[options.endless], results)
+    sys.stderr.writelines(f"{problem}\n" for problem in problems)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

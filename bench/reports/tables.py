@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import agent, agent_steps, rollout
+from bench.large_tenant import verdict
+from bench.large_tenant.verdict import MAX_RATIO
 from bench.memory.fairness import ENOUGH
 from bench.programs.super_cluster import MIB, ROOT
 from bench.reports import report
@@ -146,6 +148,16 @@ def _late(*kinds: str) -> Sequence[GoalLine]:
     return [*quantiles, *(GoalLine(title, at(key)) for title, key in whole)]
 
 
+_LARGE = (
+    GoalLine("neighbour's p99 before ms", at("before", "p99_ms")),
+    GoalLine("its p99 while the other tenant grows, to before", at("ratios", "large"), MAX_RATIO),
+    GoalLine("the same at later attempts to connect it", at("ratios", "attempts"), MAX_RATIO),
+    GoalLine("the same while it grows, to an idle machine", at("ratios", "large_to_idle")),
+    GoalLine("syncer, highest RSS MiB", at("memory_after", "peak_mib"), 512),
+    GoalLine("policies that the API server refused", at("policies_refused"), 0),
+    GoalLine("deleted to synced again s", at("recovered_seconds")),
+)
+
 _OF: Mapping[str, tuple[str, Sequence[GoalLine]]] = {
     "memory-burst-bare-4x1000": ("burst", _BURST),
     "memory-burst-bare-1x1000": ("burst", _BURST),
@@ -206,6 +218,7 @@ _OF: Mapping[str, tuple[str, Sequence[GoalLine]]] = {
             GoalLine("writes of Events per life", _requests(_WRITES, "events")),
         ),
     ),
+    **dict.fromkeys(verdict.REPORTS.values(), ("large", _LARGE)),
     "pods-updates-bare-100": ("syncer", _late("ConfigMap", "Secret")),
     "pods-statuses-bare-100": ("syncer", _late("Pod")),
 }

@@ -193,8 +193,64 @@ async def test_only_who_may_use_a_policy_binds_a_tenant_to_it(server, stage):
         name = made["metadata"]["name"]
         await rebind(name, "conformance", pkiExpireDays=30)  # what an administrator bound stays
         await rebind(name, "trusted")
-        await rebind(name, None)
         await refused(lambda: rebind(name, "other"), policy)
+
+
+async def test_an_owner_leaves_a_named_policy_only_with_the_verb_use_on_baseline(server, stage):
+    """SEC-212."""
+    user, policy = fresh_name(USER), "virtual-cluster-policies"
+    await edit_in(stage.admin, user, "default")
+    made = await stage.admin.create(VIRTUAL_CLUSTERS, bound("restricted"))
+    free = await stage.admin.create(VIRTUAL_CLUSTERS, bound())
+    async with Client(server.plane.endpoint_for(user)) as owner:
+
+        async def rebind(body: Object, ref: object, **spec: Any) -> object:
+            name = body["metadata"]["name"]
+            patch = {"spec": {"policyRef": ref, **spec}}
+            return await owner.patch(
+                VIRTUAL_CLUSTERS, name, patch, namespace="default", dry_run=True
+            )
+
+        await eventually(lambda: rebind(made, {"name": "restricted"}, pkiExpireDays=30))
+        for ref in (None, {"name": "baseline"}):
+            told = await refused(lambda r=ref: rebind(made, r), policy)
+            assert "the TenantPolicy 'baseline'" in told
+            assert told.endswith("or keep spec.policyRef as it is")
+            await rebind(free, ref)  # both are the policy that it has
+        whole = await owner.get(VIRTUAL_CLUSTERS, made["metadata"]["name"], namespace="default")
+        del whole["spec"]["policyRef"]
+        await refused(lambda: owner.replace(VIRTUAL_CLUSTERS, whole, dry_run=True), policy)
+        await owner.create(VIRTUAL_CLUSTERS, bound(), dry_run=True)
+        use = rule("tenantpolicies", "use", resourceNames=["baseline"])
+        await let(stage.admin, user, use)
+        await eventually(lambda: rebind(made, None))
+        await rebind(made, {"name": "baseline"})
+
+
+async def test_a_namespace_may_require_a_policy_that_its_user_may_use(server, stage):
+    """SEC-212: otherwise an owner deletes the tenant and creates it again without its policy."""
+    user, policy, space = fresh_name(USER), "virtual-cluster-policies", fresh_name("strangers")
+    labels = {wellknown.POLICY_REQUIRED: "enabled"}
+    metadata = {"name": space, "labels": labels}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    await stage.admin.create(resources.NAMESPACES, body)
+    await edit_in(stage.admin, user, space)
+    await edit_in(stage.admin, user, "default")
+    await let(stage.admin, user, rule("tenantpolicies", "use", resourceNames=["restricted"]))
+    async with Client(server.plane.endpoint_for(user)) as owner:
+
+        async def make(name: str, namespace: str = space) -> object:
+            made = bound(name)
+            made["metadata"]["namespace"] = namespace
+            return await owner.create(VIRTUAL_CLUSTERS, made, dry_run=True)
+
+        await eventually(lambda: make("restricted"))
+        for name in ("", "baseline"):
+            told = await refused(lambda n=name: make(n), policy)
+            assert told.endswith("or name another one in spec.policyRef")
+            await eventually(lambda n=name: make(n, "default"))
+        await let(stage.admin, user, rule("tenantpolicies", "use", resourceNames=["baseline"]))
+        await eventually(lambda: make(""))
 
 
 async def edit_in(admin: Client, user: str, namespace: str) -> None:

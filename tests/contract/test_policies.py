@@ -12,6 +12,7 @@ import yaml
 
 from tenancy import policies
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
+from tenancy.policy.quotas import parse_hard
 from tests.support.helm import named, render
 
 CRD = Path("charts/virtual-cluster/files/crds/tenantpolicies.yaml")
@@ -107,6 +108,21 @@ def test_restricted_hides_more_and_allows_less_than_baseline(shipped):
     assert found.network.service_types == ("ClusterIP", "LoadBalancer")
     assert found.sync == BASELINE_POLICY.sync
     assert found.storage == BASELINE_POLICY.storage
+    assert found.quota.keys() > BASELINE_POLICY.quota.keys()
+    limits, before = parse_hard(found.quota), parse_hard(BASELINE_POLICY.quota)
+    assert all(limits[name] < before[name] for name in before)
+
+
+def test_a_limit_of_restricted_is_changed_and_removed_by_values():
+    quota = "tenantPolicies.items.restricted.quota"
+    changed = render(
+        *("--set", f"{quota}.pods=7", "--set", f"{quota}.requests\\.nvidia\\.com/gpu=0"),
+        *("--set", f"{quota}.services=null"),
+    )
+    found = spec_of(changed, "restricted").quota
+    assert (found["pods"], found["requests.nvidia.com/gpu"]) == (7, 0)
+    assert "services" not in found
+    assert found["requests.storage"] == "500Gi"
 
 
 def test_trusted_stays_at_the_baseline_level_and_opens_the_rest(shipped):

@@ -17,7 +17,7 @@ SECTIONS = {
     "Tutorials": ("docs/tutorials/*",),
     "How to, platform administrator": (
         *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/install-managed"),
-        *("docs/move-from-vcluster", "docs/usage", "docs/policy"),
+        *("docs/move-from-vcluster", "docs/usage", "docs/policy", "docs/untrusted-tenants"),
         *(
             "docs/sync-rules",
             "docs/volume-snapshots",
@@ -38,6 +38,7 @@ SECTIONS = {
     "Explanation": ("docs/concepts", "ARCHITECTURE", "SECURITY", "docs/performance"),
     "Project": (
         *("CONTRIBUTING", "CHANGELOG", "docs/reliability", "docs/machine", "docs/offload"),
+        "docs/security-findings",
         "docs/adr/README",
     ),
 }

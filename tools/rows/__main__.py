@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.support import sections
-from tools.rows import carried, page, results, table
+from tools.rows import carried, findings, page, results, table
 
 
 def main() -> int:
@@ -38,6 +38,9 @@ def main() -> int:
         body = page.render(one, rows, found, results.known())
         one.file.write_text(sections.put(text, page.TITLE, body))
         print(f"{one.file.name}: {page.summary(rows, found)}")
+    found_in_review = findings.read(findings.FILE.read_text())
+    said += findings.find_problems(found_in_review)
+    findings.PAGE.write_text(findings.render(found_in_review))
     for problem in said:
         print(problem, file=sys.stderr)
     return 1 if said else 0

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,15 +32,31 @@ def in_tests(ids: re.Pattern[str]) -> Mapping[str, Sequence[LocatedTest]]:
     return found
 
 
+@cache
+def list_tests(module: str) -> frozenset[str]:
+    """Return the names of the tests of a module below `tests/`. None without such a file."""
+    path = TESTS / module
+    return (
+        frozenset(node.name for node in _iterate_tests(path.read_text()))
+        if path.is_file()
+        else frozenset()
+    )
+
+
 def in_source(text: str, ids: re.Pattern[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield each test of a module that carries ids, with them."""
     if not ids.search(text):
         return
-    for node in ast.parse(text).body:
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if not node.name.startswith("test_"):
-            continue
+    for node in _iterate_tests(text):
         found = ids.findall(ast.get_docstring(node) or "")
         if found:
             yield node.name, list(dict.fromkeys(found))
+
+
+def _iterate_tests(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Yield the test functions of a module."""
+    for node in ast.parse(text).body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if node.name.startswith("test_"):
+            yield node

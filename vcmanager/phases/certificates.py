@@ -84,7 +84,9 @@ def build_secrets(
     return pki_secrets.build_secrets(
         roots.secrets,
         plan.certificate_facts,
-        pki_secrets.read_authorities(roots.secrets, plan.certificate_facts, roots.agents),
+        pki_secrets.read_authorities(
+            roots.secrets, plan.certificate_facts, roots.agents, now=means.now()
+        ),
         roots.agents,
         internal=build_internal_address(plan),
         external=external,

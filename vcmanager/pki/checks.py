@@ -102,11 +102,21 @@ def find_authority_fault(pair: KeyPair) -> CertificateFault | None:
             _encode_public_key(_VERIFIED_KEYS.load_public_key(pair.key)),
         )
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+        may_sign = _may_sign_certificates(certificate)
     except _PARSE_ERRORS:
         return "unreadable"
     if certified != kept:
         return "key mismatch"
-    return None if constraints.ca else "other usages"
+    return None if constraints.ca and may_sign else "other usages"
+
+
+def _may_sign_certificates(certificate: x509.Certificate) -> bool:
+    """Return whether the usages of the key include it. A certificate without the list allows it."""
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return usage.key_cert_sign
 
 
 def find_keys_fault(pair: KeyPair) -> CertificateFault | None:

@@ -90,15 +90,17 @@ async def build_missing_authorities(
 
 
 def read_authorities(
-    secrets: ExistingSecrets, facts: CertificateFacts, agents: AgentAuthorities
+    secrets: ExistingSecrets, facts: CertificateFacts, agents: AgentAuthorities, *, now: datetime
 ) -> dict[AuthorityName, KeyPair]:
     """Return all authorities. Raises Held when one cannot be used."""
     found: dict[AuthorityName, KeyPair] = {inventory.AGENT_CLIENT: agents.client}
+    _raise_if_ended(agents.client, wellknown.AGENT_CLIENT_AUTHORITY_SECRET, now)
     for name, secret in inventory.AUTHORITIES.items():
         pair = bundles.read_key_pair(secrets.get(secret))
         if pair is None:
             raise _build_pending(secret)
         _raise_for_fault(checks.find_authority_fault(pair), secret, facts.root)
+        _raise_if_ended(pair, secret, now)
         found[name] = pair
     keys = bundles.read_key_pair(secrets.get(inventory.SERVICE_ACCOUNT_KEYS))
     if keys is None:
@@ -291,6 +293,19 @@ def _raise_for_fault(fault: checks.CertificateFault | None, secret: str, root: s
             "AuthorityBroken",
             f"The Secret {secret} in namespace {root} cannot be used ({fault}). Restore it from a"
             " backup, because vc-manager cannot recreate it.",
+            condition=wellknown.CERTIFICATES_READY,
+            needs_admin=True,
+        )
+
+
+def _raise_if_ended(pair: KeyPair, secret: str, now: datetime) -> None:
+    """Raise Held for an authority that has ended, because no certificate of it would be valid."""
+    end = checks.get_expiry(pair)
+    if end <= now:
+        raise PhaseBlocked(
+            "AuthorityExpired",
+            f"The CA in the Secret {secret} ended on {end:%Y-%m-%d}, so no certificate can be"
+            " issued. Replace the Secret by one with a new CA, and give it to all clients.",
             condition=wellknown.CERTIFICATES_READY,
             needs_admin=True,
         )

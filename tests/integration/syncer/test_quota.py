@@ -30,7 +30,8 @@ from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.eventually import eventually
 
 MANY = 1000
-LIMIT = 40
+LIMIT = 240
+"""Number of Services that may exist. It is reached while most creates are still in work."""
 
 
 def policy(quota: Mapping[str, Any], **parts: Any) -> TenantPolicySpec:
@@ -144,8 +145,7 @@ async def test_parallel_creates_never_exceed(world: SyncerWorld):
                 await asyncio.sleep(0.05)
 
         watching = asyncio.create_task(watch())
-        for start in range(0, MANY, 100):
-            await asyncio.gather(*asked[start : start + 100])
+        await asyncio.gather(*asked)
         await eventually(lambda: count(world, SERVICES, *spaces), until=lambda n: n >= LIMIT)
         await world.idle()
         watching.cancel()

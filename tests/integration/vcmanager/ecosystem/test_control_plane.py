@@ -259,6 +259,11 @@ async def test_a_user_needs_the_verb_use_on_what_the_control_plane_names(capi: C
             await client.patch(
                 KIND, capi.control_plane_name, {"spec": {"version": "1.37.0"}}, namespace="default"
             )
+        name = capi.control_plane_name
+        chosen = {"spec": {"policyRef": {"name": "restricted"}}}
+        await capi.stage.admin.patch(KIND, name, chosen, namespace="default")
+        with pytest.raises(errors.Forbidden, match="TenantPolicy 'baseline'"):
+            await client.patch(KIND, name, {"spec": {"policyRef": None}}, namespace="default")
 
 
 async def test_the_account_may_change_no_spec_of_a_control_plane(capi: ClusterApiStage):

@@ -3,12 +3,28 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from tests.support.vcmanager.factories import NOW
 from vcmanager.pki import authority, checks
 from vcmanager.pki.authority import CertificateSubject, KeyPair
 
 DAY = timedelta(days=1)
+KEY_USAGES = (
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+)
 SUBJECT = CertificateSubject(
     common_name="x",
     organizations=("g",),
@@ -109,6 +125,33 @@ def test_authorities_are_judged():
     assert checks.find_authority_fault(LEAF) == "other usages"
     assert checks.find_authority_fault(KeyPair(ISSUER.certificate, OTHER.key)) == "key mismatch"
     assert checks.find_authority_fault(KeyPair(b"", ISSUER.key)) == "unreadable"
+
+
+def test_an_authority_whose_key_may_sign_no_certificates_is_not_used():
+    """T2-37."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "odd")])
+
+    def build(usages: dict[str, bool] | None) -> KeyPair:
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(1)
+            .not_valid_before(NOW)
+            .not_valid_after(NOW + 90 * DAY)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        )
+        if usages is not None:
+            none = dict.fromkeys(KEY_USAGES, False)
+            builder = builder.add_extension(x509.KeyUsage(**none | usages), critical=True)
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, serialization.NoEncryption())
+        return KeyPair(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM), private)
+
+    assert checks.find_authority_fault(build({"digital_signature": True})) == "other usages"
+    assert checks.find_authority_fault(build({"key_cert_sign": True})) is None
+    assert checks.find_authority_fault(build(None)) is None
 
 
 def test_service_account_keys_are_judged():

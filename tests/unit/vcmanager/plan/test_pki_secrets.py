@@ -46,7 +46,7 @@ def material(
     return pki_secrets.build_secrets(
         secrets,
         facts,
-        pki_secrets.read_authorities(secrets, facts, AGENTS),
+        pki_secrets.read_authorities(secrets, facts, AGENTS, now=now),
         AGENTS,
         internal=INTERNAL,
         external=external,
@@ -87,6 +87,19 @@ def test_a_broken_root_holds_everything(roots, broken, data):
     with pytest.raises(PhaseBlocked, match=broken) as caught:
         material(secrets)
     assert caught.value.reason == "AuthorityBroken"
+
+
+@pytest.mark.parametrize("ended", inventory.AUTHORITIES.values())
+def test_an_authority_that_has_ended_is_named_with_its_remedy(roots, ended):
+    """T2-37: otherwise a certificate would end before it begins, which is an internal error."""
+    old = authority.make_authority("old", now=NOW - authority.AUTHORITY_LIFETIME)
+    secrets = {**roots, ended: bundles.build_key_pair_secret(ended, FACTS.root, old)}
+    with pytest.raises(
+        PhaseBlocked, match=rf"Secret {ended} ended on .* Replace the Secret"
+    ) as caught:
+        material(secrets)
+    assert caught.value.reason == "AuthorityExpired"
+    assert caught.value.needs_admin
 
 
 def test_a_truncated_root_holds_everything(roots):

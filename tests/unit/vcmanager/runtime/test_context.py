@@ -1,10 +1,17 @@
 """The clients of tenants: kept while what they were made for stays the same."""
 
+import asyncio
+import os
+import ssl
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import trustme
 
+from kubeio import errors
 from tenancy import resources
+from tests.support.faults import misbehaving
 from tests.support.vcmanager.factories import FACTS, NOW, UID
 from vcmanager.pki import authority, bundles, inventory
 from vcmanager.plan import metrics_api, tenant_objects
@@ -13,14 +20,19 @@ from vcmanager.runtime import context
 ROOT = authority.make_authority("any", now=NOW)
 
 
-def kubeconfig(port=6443):
+MIB = 1024 * 1024
+MAX_GROWTH_BYTES = 48 * MIB
+"""Resident memory that endless answers may add, with that of the server in the same process."""
+
+
+def kubeconfig(server="https://192.0.2.1:6443", certificate=ROOT.certificate):
     login = next(each for each in inventory.list_logins(FACTS) if each.credential == "manager")
     return bundles.build_kubeconfig(
         authority.make_leaf(ROOT, login.subject, lifetime=timedelta(days=1), now=NOW),
         cluster="vc",
         user="manager",
-        server=f"https://192.0.2.1:{port}",
-        authority=ROOT.certificate,
+        server=server,
+        authority=certificate,
     )
 
 
@@ -82,3 +94,63 @@ async def test_shared_objects_are_watched_while_the_tenant_is_connected(lookouts
         assert [resources.NAMESPACES in each.watched for each in (first, second)] == [False, True]
         await tenants.drop(UID)
         assert second.is_closed
+
+
+def read_resident_bytes():
+    """Return the resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_endless_answers_cost_little_memory_and_no_other_tenant_its_answer():
+    """T2-14: eight requests at once and a watch, each answered without an end."""
+    piece = b"y" * (256 * 1024)
+
+    async def hostile(_, answer):
+        await answer.begin()
+        while True:
+            await answer.chunk(piece)
+
+    async def good(_, answer):
+        await answer.json({"gitVersion": "v1.36.4", "items": []})
+
+    trust, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trust.issue_cert("127.0.0.1").configure_cert(tls)
+    certificate = trust.cert_pem.bytes()
+    highest = 0
+
+    async def sample():
+        nonlocal highest
+        while True:
+            highest = max(highest, read_resident_bytes())
+            await asyncio.sleep(0.002)
+
+    async with (
+        misbehaving(hostile, tls=tls) as attacker,
+        misbehaving(good, tls=tls) as honest,
+        context.TenantClients() as tenants,
+    ):
+
+        async def connect(uid, server, watched):
+            return await tenants.get(
+                uid,
+                kubeconfig(server.endpoint.server, certificate),
+                uid,
+                on_changed=lambda: None,
+                watched_resources=watched,
+            )
+
+        beside = await connect("good", honest, ())
+        await beside.version()
+        before = read_resident_bytes()
+        sampling = asyncio.ensure_future(sample())
+        client = await connect("hostile", attacker, tenant_objects.BOOTSTRAP_RESOURCES)
+        for _ in range(3):
+            asked = [
+                client.get(resources.CONFIG_MAPS, f"c{number}", namespace="default")
+                for number in range(8)
+            ]
+            attack = asyncio.gather(*asked, return_exceptions=True)
+            assert await beside.version() == "v1.36.4"
+            assert {type(each) for each in await attack} == {errors.ResponseTooLarge}
+        sampling.cancel()
+    assert highest - before < MAX_GROWTH_BYTES, f"{(highest - before) // MIB} MiB more"
