@@ -26,6 +26,7 @@ _SERVED = "/served"
 """Folder of the server. It is empty."""
 _SETTLE_SECONDS = 5
 _CONNECT_SECONDS = 3
+_WAIT_SECONDS = 300
 _USER_ID = 65532
 _ANSWERS = {answer.value: answer for answer in Answer}
 _SCRIPT = """\
@@ -97,6 +98,11 @@ def build_node_prober(
 def build_plain_pod(name: str, image: str) -> Object:
     """Return a pod that ends at once. Rows about objects change it."""
     return _build_pod(name, image, ["true"], MARKS)
+
+
+def build_waiting_pod(name: str, image: str) -> Object:
+    """Return a pod that runs for _WAIT_SECONDS, which is longer than a probe of a quota."""
+    return _build_pod(name, image, ["sleep", str(_WAIT_SECONDS)], MARKS)
 
 
 def build_script(endpoints: Sequence[TargetAddress]) -> str:
