@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubectl_vc.audit import fixture, prober
+from kubectl_vc.audit import addresses, fixture, prober
 from kubectl_vc.audit.addresses import SuperObjects
 from kubectl_vc.audit.decision import Verdict, judge_object
 from kubectl_vc.audit.fixture import AuditFixture, TenantSide
@@ -47,8 +47,8 @@ async def run_object_probes(
         policy=policy,
         decoy_uid=decoy.tenant.uid,
         decoy_root=decoy.tenant.root,
-        decoy_pod_ip=str(decoy_pod["status"]["podIP"]),
-        super_api_ip=str(super_cluster.api_services[0]["spec"]["clusterIP"]),
+        decoy_pod_ips=addresses.list_pod_ips(decoy_pod),
+        super_api_ips=addresses.list_cluster_ips(super_cluster.api_services[0]),
         storage_class=find_excluded_class(
             await fixture.list_items(super_client, STORAGE_CLASSES), policy.sync.storage_classes
         ),

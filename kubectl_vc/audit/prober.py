@@ -35,7 +35,7 @@ probe() {{
   output=$(nc -w {seconds} "$2" "$3" -e true 2>&1) && {{ echo "$1=open"; return; }}
   case "$output" in
     *"timed out"*) echo "$1=timeout" ;;
-    *refused*|*nreachable*|*"No route"*) echo "$1=refused" ;;
+    *refused*|*nreachable*|*"No route"*|*"Cannot assign"*|*"ddress family"*) echo "$1=refused" ;;
     *) echo "$1=no result" ;;
   esac
 }}
@@ -59,13 +59,14 @@ def build_server(name: str, image: str) -> Object:
 
 
 def build_service(name: str, kind: str) -> Object:
-    """Return a Service of a type in front of the server."""
+    """Return a Service of a type in front of the server, with an address of each IP family."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name, "labels": MARKS},
         "spec": {
             "type": kind,
+            "ipFamilyPolicy": "PreferDualStack",
             "selector": SERVER_LABELS,
             "ports": [{"name": "http", "port": 80, "targetPort": SERVER_PORT}],
         },

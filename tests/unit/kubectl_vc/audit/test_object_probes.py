@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from msgspec import structs
 
@@ -23,8 +25,8 @@ FACTS = AuditFacts(
     policy=POLICY,
     decoy_uid="0b0e4a58-1c4f-4f5e-9b39-4a4d0a8f3a11",
     decoy_root="default-abcdef-shop",
-    decoy_pod_ip="10.2.0.3",
-    super_api_ip="10.9.0.1",
+    decoy_pod_ips=("10.2.0.3", "fd02::3"),
+    super_api_ips=("10.9.0.1", "fd09::1"),
     storage_class="fast",
     runtime_class="gvisor",
 )
@@ -56,6 +58,18 @@ def test_the_rules_of_the_syncer_leave_no_hole(probe):
     except RejectedError:
         return
     assert not probe.is_hole(twin, FACTS)
+
+
+@pytest.mark.parametrize(
+    ("addresses", "absent"),
+    [
+        (("10.2.0.3",), {"decoy-endpoint-ipv6", "super-api-endpoint-ipv6"}),
+        (("fd02::3",), {"decoy-endpoint", "super-api-endpoint"}),
+    ],
+)
+def test_a_cluster_with_one_ip_family_has_no_row_of_the_other(addresses, absent):
+    facts = replace(FACTS, decoy_pod_ips=addresses, super_api_ips=addresses)
+    assert {probe.name for probe in OBJECT_PROBES if not probe.applies(facts)} == absent
 
 
 def test_the_rules_of_the_syncer_accept_the_plain_pod():

@@ -16,6 +16,7 @@ def test_the_pods_of_tenants_have_the_restricted_level():
         prober.build_server("server", "busybox"),
         prober.build_prober("prober", "busybox", ENDPOINTS),
         prober.build_plain_pod("plain", "busybox"),
+        prober.build_waiting_pod("waiting", "busybox"),
     ):
         spec, container = pod["spec"], pod["spec"]["containers"][0]
         assert spec["securityContext"]["runAsNonRoot"]
