@@ -10,6 +10,7 @@ from tenancy.resources import (
     ENDPOINT_SLICES,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     SERVICES,
     Resource,
@@ -144,6 +145,27 @@ def _endpoint(
     )
 
 
+def _volume(name: str, **spec: Any) -> ObjectProbe:
+    """Return the row of a volume with a path of a node, to which a claim of this name is bound."""
+    source = next(iter(spec))
+    return ObjectProbe(
+        name,
+        PERSISTENT_VOLUMES,
+        lambda _: {
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Mi"},
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": "",
+                **spec,
+            }
+        },
+        lambda volume, _: source in volume["spec"],
+        _is_confined,
+    )
+
+
+_ANY_NODE = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
 _PSA = "pod-security.kubernetes.io/enforce"
 
 OBJECT_PROBES: tuple[ObjectProbe, ...] = (
@@ -153,6 +175,12 @@ OBJECT_PROBES: tuple[ObjectProbe, ...] = (
         _pod(volumes=[{"name": "host", "hostPath": {"path": "/etc"}}]),
         lambda pod, _: any("hostPath" in each for each in pod["spec"].get("volumes") or ()),
         _is_confined,
+    ),
+    _volume("host-path-volume", hostPath={"path": "/etc"}),
+    _volume(
+        "local-volume",
+        local={"path": "/etc"},
+        nodeAffinity={"required": {"nodeSelectorTerms": [{"matchExpressions": [_ANY_NODE]}]}},
     ),
     _host_namespace("Network"),
     _host_namespace("PID"),

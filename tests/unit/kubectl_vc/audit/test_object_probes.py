@@ -10,10 +10,12 @@ from msgspec import structs
 from kubectl_vc.audit.object_probes import OBJECT_PROBES, AuditFacts
 from kubectl_vc.audit.objects import build_object
 from kubectl_vc.audit.prober import build_plain_pod
+from syncer.model.field_rules import FieldWalk
 from syncer.model.rejections import RejectedError
 from syncer.rules.pods import pod_build
-from tenancy.policies import BASELINE_POLICY
-from tenancy.resources import PODS
+from syncer.rules.storage import volumes
+from tenancy.policies import BASELINE_POLICY, TenantVolumes
+from tenancy.resources import PERSISTENT_VOLUMES, PODS
 from tests.support.syncer.pods import FACTS as BUILD_FACTS
 
 POLICY = structs.replace(
@@ -58,6 +60,20 @@ def test_the_rules_of_the_syncer_leave_no_hole(probe):
     except RejectedError:
         return
     assert not probe.is_hole(twin, FACTS)
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [each for each in OBJECT_PROBES if each.resource is PERSISTENT_VOLUMES],
+    ids=lambda probe: probe.name,
+)
+def test_the_rules_of_the_syncer_refuse_a_volume_of_a_node(probe):
+    """A policy that offers sources of volumes offers no path of a node."""
+    spec = build_object(probe, FACTS, "busybox")["spec"]
+    offered = TenantVolumes(nfs_servers=("nfs.example",), csi_drivers=("csi.example",))
+    walk = FieldWalk()
+    walk.walk_fields(spec, volumes.build_volume_rules(offered), "spec")
+    assert "volume-source" in {problem.rule for problem in walk.problems}
 
 
 @pytest.mark.parametrize(
