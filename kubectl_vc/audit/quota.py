@@ -44,7 +44,7 @@ Pods = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class QuotaRoom:
-    """What a quota leaves for pods, in thousandths by the name of the limit."""
+    """Limits of a quota and the usage of pods, in thousandths by the name of the limit."""
 
     limits: quotas.Hard
     used: quotas.Hard
@@ -116,7 +116,7 @@ def count_usage(pods: Pods) -> quotas.Hard:
 
 
 def choose_request(room: QuotaRoom) -> QuotaRequest | None:
-    """Return the request of each pod: about 60 % of the rest. None if a pod fits no more.
+    """Return the request of each pod: about 60 % of the rest. None if no pod fits.
 
     Two requests are always more than the rest, and one never is.
     """
