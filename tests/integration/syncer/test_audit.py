@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from msgspec import structs
@@ -153,12 +152,9 @@ REMOVALS: tuple[tuple[Callable[[Patch], None], set[str]], ...] = (
 )
 
 
-def by_name() -> Iterator[Any]:
-    for remove, rows in REMOVALS:
-        yield pytest.param(remove, rows, id=remove.__name__)
-
-
-@pytest.mark.parametrize(("remove", "rows"), by_name())
+@pytest.mark.parametrize(
+    ("remove", "rows"), REMOVALS, ids=lambda each: getattr(each, "__name__", "")
+)
 async def test_a_removed_rule_is_a_hole(
     judged: SyncerWorld, monkeypatch: Patch, remove: Callable[[Patch], None], rows: set[str]
 ):
