@@ -23,6 +23,7 @@ METADATA_NETWORKS: tuple[IPNetwork, ...] = tuple(
             "fe80::/10",
             "fd00:42::42/128",  # Scaleway
             "fd00:c1::a9fe:a9fe/128",  # Oracle Cloud
+            "fd00:ec2::23/128",  # AWS, credentials of pods
             "fd00:ec2::254/128",  # AWS
             "fd20:ce::254/128",  # Google Cloud
         ),

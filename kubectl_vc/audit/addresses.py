@@ -2,6 +2,9 @@
 
 Hazard: an address must come from the super cluster's objects and not from the tenant's. A tenant
 that could choose the addresses would pass each probe.
+
+Hazard: all addresses of a pod, Service or node must be listed, and not only the first. A network
+plugin may enforce policies for one IP family only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +16,7 @@ from kubectl_vc.audit.probes import (
     ETCD_CLIENT_PORT,
     ETCD_PORTS,
     METADATA_ADDRESSES,
+    Place,
     Target,
 )
 
@@ -22,6 +26,8 @@ _AGENT_PORT_NAME = "kubelet"
 """Name of the port of vn-agent that tenants' API servers use."""
 _KUBELET_PORT = 10250
 _API_SERVICE_PORTS = (443, API_PORT)
+_AUDIT_SERVERS = (Target.DECOY_POD, Target.DECOY_SERVICE)
+"""Targets behind the audit's own server, which listens at each address of its pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,13 @@ class TargetAddress:
     """Node that the address is on. Empty for an address of no particular node."""
     owner: str = ""
     """The object with the address, for people."""
+    is_optional: bool = False
+    """Whether the server may not listen at it. It is a further address of another IP family."""
+
+    @property
+    def family(self) -> int:
+        """The IP family: 4 or 6."""
+        return 6 if ":" in self.host else 4
 
     @property
     def address(self) -> str:
@@ -87,6 +100,15 @@ def find_endpoints(
     return list(dict.fromkeys(found))
 
 
+def find_source_families(own: TenantObjects) -> Mapping[Place, frozenset[int]]:
+    """Return the IP families, 4 and 6, of the places from which the tenant connects."""
+    api_pods = [pod for pod in own.root_pods if API_PORT in {port for _, port in _list_ports(pod)}]
+    return {
+        Place.TENANT_POD: _list_families([own.server_pod]),
+        Place.TENANT_API: _list_families(api_pods),
+    }
+
+
 def _nodes_in_use(
     own: TenantObjects, decoy: TenantObjects, super_cluster: SuperObjects
 ) -> dict[str, Mapping[str, Any]]:
@@ -123,8 +145,10 @@ def _find_decoy(
         for port in service["spec"].get("ports") or ():
             if node is not None and port.get("nodePort"):
                 name = node["metadata"]["name"]
-                for host in _list_node_ips(node):
-                    yield TargetAddress(Target.DECOY_NODE_PORT, host, port["nodePort"], name, name)
+                for host, is_optional in _list_node_ips(node):
+                    yield TargetAddress(
+                        Target.DECOY_NODE_PORT, host, port["nodePort"], name, name, is_optional
+                    )
     for pod in decoy.root_pods:
         ports = {port for _, port in _list_ports(pod)}
         if API_PORT in ports:
@@ -147,7 +171,7 @@ def _find_components(
     chosen: dict[str, Mapping[str, Any]] = {}
     for pod in sorted(pods, key=lambda pod: _get_node(pod) not in nodes):
         owners = pod["metadata"].get("ownerReferences") or [{"uid": pod["metadata"]["name"]}]
-        if _get_ip(pod):
+        if list_pod_ips(pod):
             chosen.setdefault(owners[0]["uid"], pod)
     for pod in chosen.values():
         for name, port in _list_ports(pod):
@@ -168,26 +192,32 @@ def _find_kubelets(nodes: NodesByName) -> Iterator[TargetAddress]:
     for name, node in nodes.items():
         endpoints = (node.get("status") or {}).get("daemonEndpoints") or {}
         port = (endpoints.get("kubeletEndpoint") or {}).get("Port") or _KUBELET_PORT
-        for host in _list_node_ips(node):
-            yield TargetAddress(Target.KUBELET, host, port, name, name)
+        for host, is_optional in _list_node_ips(node):
+            yield TargetAddress(Target.KUBELET, host, port, name, name, is_optional)
 
 
 def _of_pod(
     target: Target, pod: Mapping[str, Any], ports: Iterable[int]
 ) -> Iterator[TargetAddress]:
-    if host := _get_ip(pod):
+    for host, is_further in _mark_further(list_pod_ips(pod)):
+        is_optional = is_further and target not in _AUDIT_SERVERS
         for port in ports:
-            yield TargetAddress(target, host, port, _get_node(pod), pod["metadata"]["name"])
+            yield TargetAddress(
+                target, host, port, _get_node(pod), pod["metadata"]["name"], is_optional
+            )
 
 
 def _of_services(target: Target, services: Items) -> Iterator[TargetAddress]:
     for service in services:
-        host = service["spec"].get("clusterIP")
-        if host and host != "None":
+        for host, is_further in _mark_further(list_cluster_ips(service)):
             for port in service["spec"].get("ports") or ():
                 if port.get("protocol", "TCP") == "TCP":
                     yield TargetAddress(
-                        target, host, port["port"], owner=service["metadata"]["name"]
+                        target,
+                        host,
+                        port["port"],
+                        owner=service["metadata"]["name"],
+                        is_optional=is_further and target not in _AUDIT_SERVERS,
                     )
 
 
@@ -201,14 +231,37 @@ def _list_ports(pod: Mapping[str, Any]) -> list[tuple[str, int]]:
     ]
 
 
-def _get_ip(pod: Mapping[str, Any]) -> str:
-    return str((pod.get("status") or {}).get("podIP") or "")
+def list_pod_ips(pod: Mapping[str, Any]) -> list[str]:
+    """Return the addresses of a pod, one of each IP family."""
+    status = pod.get("status") or {}
+    listed = [str(each.get("ip") or "") for each in status.get("podIPs") or ()]
+    return _list_once([str(status.get("podIP") or ""), *listed])
+
+
+def list_cluster_ips(service: Mapping[str, Any]) -> list[str]:
+    """Return the addresses of a Service, one of each IP family."""
+    spec = service["spec"]
+    found = [spec.get("clusterIP"), *(spec.get("clusterIPs") or ())]
+    return _list_once([str(each) for each in found if each and each != "None"])
+
+
+def _list_families(pods: Items) -> frozenset[int]:
+    return frozenset(6 if ":" in host else 4 for pod in pods for host in list_pod_ips(pod))
+
+
+def _list_once(hosts: Iterable[str]) -> list[str]:
+    return [host for host in dict.fromkeys(hosts) if host]
+
+
+def _mark_further(hosts: Sequence[str]) -> list[tuple[str, bool]]:
+    """Return each address, and whether it is of another IP family than the first one."""
+    return [(host, (":" in host) != (":" in hosts[0])) for host in hosts]
 
 
 def _get_node(pod: Mapping[str, Any]) -> str:
     return str(pod["spec"].get("nodeName") or "")
 
 
-def _list_node_ips(node: Mapping[str, Any]) -> list[str]:
+def _list_node_ips(node: Mapping[str, Any]) -> list[tuple[str, bool]]:
     addresses = (node.get("status") or {}).get("addresses") or ()
-    return [each["address"] for each in addresses if each["type"] == "InternalIP"]
+    return _mark_further([each["address"] for each in addresses if each["type"] == "InternalIP"])

@@ -1,7 +1,7 @@
 """Verdicts of probes: passed, failed, absent or unknown. Pure.
 
-Hazard: a closed connection must never pass without a passed positive control. It may come from a
-stopped server, a wrong address or a pod without a network.
+Hazard: a closed connection must never pass without a passed positive control in the same IP family.
+It may come from a stopped server, a wrong address or a pod without a network.
 """
 
 from enum import StrEnum
@@ -21,33 +21,42 @@ class Verdict(StrEnum):
 
 
 def judge_packet(
-    probe: PacketProbe, seen: Answer, *, source_proof: Answer, control: Answer
+    probe: PacketProbe,
+    seen: Answer,
+    *,
+    source_proof: Answer | None,
+    control: Answer,
+    is_optional: bool = False,
 ) -> tuple[Verdict, str]:
     """Return the verdict of a connection attempt, and its reason in words.
 
-    `source_proof` is the answer of the target that the source must reach. `control` is the answer
-    of the same address to the control place.
+    `source_proof` is the answer of the target that the source must reach, in the same IP family. It
+    is None if the source has no address of this family. `control` is the answer of the same address
+    to the control place. `is_optional` is whether the server may not listen at the address.
     """
     if probe.expected is Answer.OPEN:
-        return _judge_expected(seen)
+        return _judge_expected(seen, is_optional=is_optional)
     if seen is Answer.OPEN:
         return Verdict.FAILED, "the connection was accepted"
     if problem := _find_problem(seen, source_proof):
-        return Verdict.UNKNOWN, problem
+        return problem
     if control is Answer.OPEN:
         return Verdict.PASSED, ""
-    if probe.may_be_absent and control is not Answer.MISSING:
+    if (probe.may_be_absent or is_optional) and control is not Answer.MISSING:
         return Verdict.ABSENT, f"no server answers: {control} from the {probe.control}"
     return Verdict.UNKNOWN, f"the control failed: {control} from the {probe.control}"
 
 
-def _find_problem(seen: Answer, source_proof: Answer) -> str:
-    """Return the reason why a closed connection proves nothing. Empty without one."""
+def _find_problem(seen: Answer, source_proof: Answer | None) -> tuple[Verdict, str] | None:
+    """Return the verdict if a closed connection proves nothing. None if it may."""
     if seen is Answer.MISSING:
-        return "the prober reported no result"
+        return Verdict.UNKNOWN, "the prober reported no result"
+    if source_proof is None:
+        return Verdict.ABSENT, "the source has no address of this IP family"
     if source_proof is not Answer.OPEN:
-        return f"the source reaches nothing: its own target was {source_proof}"
-    return ""
+        text = f"the source reaches nothing: its own target was {source_proof}"
+        return Verdict.UNKNOWN, text
+    return None
 
 
 def judge_object(*, is_hole: bool | None, control: bool) -> tuple[Verdict, str]:
@@ -63,9 +72,11 @@ def judge_object(*, is_hole: bool | None, control: bool) -> tuple[Verdict, str]:
     return Verdict.PASSED, "refused" if is_hole is None else "synced without it"
 
 
-def _judge_expected(seen: Answer) -> tuple[Verdict, str]:
+def _judge_expected(seen: Answer, *, is_optional: bool) -> tuple[Verdict, str]:
     if seen is Answer.OPEN:
         return Verdict.PASSED, ""
     if seen is Answer.MISSING:
         return Verdict.UNKNOWN, "the prober reported no result"
+    if is_optional:
+        return Verdict.ABSENT, f"no server answers: {seen}"
     return Verdict.FAILED, "the tenant needs this connection"

@@ -17,7 +17,7 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import conditions, names, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import NAMESPACES, NODES, PODS, Resource
+from tenancy.resources import NAMESPACES, NODES, PERSISTENT_VOLUMES, PODS, Resource
 
 _POLL_SECONDS = 1.0
 _ACCOUNT_WAIT_SECONDS = 30
@@ -93,6 +93,10 @@ class AuditFixture:
         """Record that the twin of a tenant's namespace must be deleted at the end as well."""
         self._created.append(CreatedObject(self.super_client, NAMESPACES, super_namespace))
 
+    def expect_volume_removal(self, super_volume: str) -> None:
+        """Record that a super volume must be deleted at the end. It is a hole that was found."""
+        self._created.append(CreatedObject(self.super_client, PERSISTENT_VOLUMES, super_volume))
+
     async def remove(self) -> list[str]:
         """Delete all created objects. Returns those that are left after _REMOVAL_SECONDS."""
         super_twins = {wellknown.CONTROLLED: "true"}
@@ -116,7 +120,7 @@ class AuditFixture:
         """Delete what an audit left that was killed more than an hour ago."""
         selector = f"{prober.MANAGED_BY}={prober.MANAGER}"
         for client in clients:
-            for resource in (NAMESPACES, NODES, WEBHOOK_CONFIGURATIONS):
+            for resource in (NAMESPACES, NODES, PERSISTENT_VOLUMES, WEBHOOK_CONFIGURATIONS):
                 found = await client.list(resource, label_selector=selector)
                 for item in found.get("items") or []:
                     created = datetime.fromisoformat(item["metadata"]["creationTimestamp"])
@@ -172,6 +176,19 @@ async def find_twin(
             owner = ownership.read_owner(item["metadata"])
             if owner is not None and owner.uid == uid:
                 return item
+    return None
+
+
+async def find_super_volume(
+    super_client: Client, tenant_volume: Object, super_claim: tuple[str, str]
+) -> Object | None:
+    """Return the super volume of a tenant's volume, or of the claim's namespace and name."""
+    for item in await list_items(super_client, PERSISTENT_VOLUMES):
+        owner = ownership.read_owner(item["metadata"])
+        reference = item["spec"].get("claimRef") or {}
+        is_twin = owner is not None and owner.uid == tenant_volume["metadata"]["uid"]
+        if is_twin or (reference.get("namespace"), reference.get("name")) == super_claim:
+            return item
     return None
 
 

@@ -1,6 +1,6 @@
 """Table of the object probes: objects that a tenant creates, and traits of twins. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from tenancy.resources import (
     ENDPOINT_SLICES,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     SERVICES,
     Resource,
@@ -23,14 +24,16 @@ class AuditFacts:
     policy: TenantPolicySpec
     decoy_uid: str
     decoy_root: str
-    decoy_pod_ip: str
-    super_api_ip: str
+    decoy_pod_ips: Sequence[str]
+    super_api_ips: Sequence[str]
+    """Addresses of one object, at most one of each IP family."""
     storage_class: str = ""
     """A StorageClass of the super cluster that the policy excludes. Empty without one."""
     runtime_class: str = ""
     """A RuntimeClass of the super cluster that the policy excludes. Empty without one."""
 
 
+_IPV4, _IPV6 = 4, 6
 TenantObject = dict[str, Any]
 SuperObject = Mapping[str, Any]
 
@@ -118,10 +121,51 @@ def _has_super_token(pod: SuperObject, _: AuditFacts) -> bool:
     return mounts_token or any("serviceAccountToken" in each for each in sources)
 
 
-def _names_address(address: str, found: SuperObject) -> bool:
-    return any(address in each.get("addresses", ()) for each in found.get("endpoints") or ())
+def _endpoint(
+    name: str, port: int, get_addresses: Callable[[AuditFacts], Sequence[str]], family: int
+) -> ObjectProbe:
+    """Return the row of an EndpointSlice with a forbidden address of an IP family."""
+
+    def find(facts: AuditFacts) -> str:
+        listed = get_addresses(facts)
+        return next((each for each in listed if (":" in each) == (family == _IPV6)), "")
+
+    return ObjectProbe(
+        name,
+        ENDPOINT_SLICES,
+        lambda facts: {
+            "addressType": f"IPv{family}",
+            "endpoints": [{"addresses": [find(facts)]}],
+            "ports": [{"name": "", "port": port, "protocol": "TCP"}],
+        },
+        lambda found, facts: any(
+            find(facts) in each.get("addresses", ()) for each in found.get("endpoints") or ()
+        ),
+        lambda facts: facts.policy.network.endpoints != "Allow" and bool(find(facts)),
+    )
 
 
+def _volume(name: str, **spec: Any) -> ObjectProbe:
+    """Return the row of a volume with a path of a node, to which a claim of this name is bound."""
+    source = next(iter(spec))
+    return ObjectProbe(
+        name,
+        PERSISTENT_VOLUMES,
+        lambda _: {
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Mi"},
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": "",
+                **spec,
+            }
+        },
+        lambda volume, _: source in volume["spec"],
+        _is_confined,
+    )
+
+
+_ANY_NODE = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
 _PSA = "pod-security.kubernetes.io/enforce"
 
 OBJECT_PROBES: tuple[ObjectProbe, ...] = (
@@ -131,6 +175,12 @@ OBJECT_PROBES: tuple[ObjectProbe, ...] = (
         _pod(volumes=[{"name": "host", "hostPath": {"path": "/etc"}}]),
         lambda pod, _: any("hostPath" in each for each in pod["spec"].get("volumes") or ()),
         _is_confined,
+    ),
+    _volume("host-path-volume", hostPath={"path": "/etc"}),
+    _volume(
+        "local-volume",
+        local={"path": "/etc"},
+        nodeAffinity={"required": {"nodeSelectorTerms": [{"matchExpressions": [_ANY_NODE]}]}},
     ),
     _host_namespace("Network"),
     _host_namespace("PID"),
@@ -219,32 +269,15 @@ OBJECT_PROBES: tuple[ObjectProbe, ...] = (
         "external-ip",
         SERVICES,
         lambda facts: {
-            "spec": {"ports": [{"port": 443}], "externalIPs": [facts.super_api_ip]},
+            "spec": {"ports": [{"port": 443}], "externalIPs": list(facts.super_api_ips)},
         },
         lambda service, _: bool(service["spec"].get("externalIPs")),
+        lambda facts: bool(facts.super_api_ips),
     ),
-    ObjectProbe(
-        "decoy-endpoint",
-        ENDPOINT_SLICES,
-        lambda facts: {
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [facts.decoy_pod_ip]}],
-            "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
-        },
-        lambda found, facts: _names_address(facts.decoy_pod_ip, found),
-        lambda facts: facts.policy.network.endpoints != "Allow",
-    ),
-    ObjectProbe(
-        "super-api-endpoint",
-        ENDPOINT_SLICES,
-        lambda facts: {
-            "addressType": "IPv4",
-            "endpoints": [{"addresses": [facts.super_api_ip]}],
-            "ports": [{"name": "", "port": 443, "protocol": "TCP"}],
-        },
-        lambda found, facts: _names_address(facts.super_api_ip, found),
-        lambda facts: facts.policy.network.endpoints != "Allow",
-    ),
+    _endpoint("decoy-endpoint", 8080, lambda facts: facts.decoy_pod_ips, _IPV4),
+    _endpoint("decoy-endpoint-ipv6", 8080, lambda facts: facts.decoy_pod_ips, _IPV6),
+    _endpoint("super-api-endpoint", 443, lambda facts: facts.super_api_ips, _IPV4),
+    _endpoint("super-api-endpoint-ipv6", 443, lambda facts: facts.super_api_ips, _IPV6),
     ObjectProbe(
         "node-port",
         SERVICES,

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubectl_vc.audit import fixture, prober
+from kubectl_vc.audit import addresses, fixture, prober
 from kubectl_vc.audit.addresses import SuperObjects
 from kubectl_vc.audit.decision import Verdict, judge_object
 from kubectl_vc.audit.fixture import AuditFixture, TenantSide
@@ -18,6 +18,8 @@ from tenancy.resources import (
     ENDPOINT_SLICES,
     EVENTS,
     NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     RUNTIME_CLASSES,
     SERVICES,
@@ -47,8 +49,8 @@ async def run_object_probes(
         policy=policy,
         decoy_uid=decoy.tenant.uid,
         decoy_root=decoy.tenant.root,
-        decoy_pod_ip=str(decoy_pod["status"]["podIP"]),
-        super_api_ip=str(super_cluster.api_services[0]["spec"]["clusterIP"]),
+        decoy_pod_ips=addresses.list_pod_ips(decoy_pod),
+        super_api_ips=addresses.list_cluster_ips(super_cluster.api_services[0]),
         storage_class=find_excluded_class(
             await fixture.list_items(super_client, STORAGE_CLASSES), policy.sync.storage_classes
         ),
@@ -68,6 +70,8 @@ async def run_object_probes(
             results.append(_build_result(probe, Verdict.ABSENT, "allowed by the policy, or absent"))
             continue
         twin = await _find_twin(super_client, own, decoy, probe, made[probe.name])
+        if twin is not None and probe.resource is PERSISTENT_VOLUMES:
+            work.expect_volume_removal(twin["metadata"]["name"])
         is_hole = None if twin is None else _is_hole(probe, twin, facts, decoy)
         verdict, note = judge_object(is_hole=is_hole, control=control)
         if made[probe.name] is None and verdict is Verdict.PASSED:
@@ -117,11 +121,13 @@ async def _create(
     """Return the tenant's object, or None if its own API server refuses it."""
     try:
         if probe.resource is NAMESPACES:
-            name = _name_namespace(own, probe)
+            name = name_cluster_object(own, probe)
             body["metadata"]["name"] = name
             made = await work.create(own.client, NAMESPACES, body)
             work.expect_removal(own.build_super_namespace(name))
             return made
+        if probe.resource is PERSISTENT_VOLUMES:
+            return await _create_volume(work, own, probe, body)
         if probe.resource is ENDPOINT_SLICES:
             service = {
                 "apiVersion": "v1",
@@ -133,6 +139,29 @@ async def _create(
         return await work.create(own.client, probe.resource, body, own.namespace)
     except errors.ApiError:
         return None
+
+
+async def _create_volume(
+    work: AuditFixture, own: TenantSide, probe: ObjectProbe, body: Object
+) -> Object:
+    """Create a volume and the claim that is bound to it. A volume without a claim is not synced."""
+    name = name_cluster_object(own, probe)
+    body["metadata"]["name"] = name
+    body["spec"]["claimRef"] = {"namespace": own.namespace, "name": probe.name}
+    volume = await work.create(own.client, PERSISTENT_VOLUMES, body)
+    claim = {
+        "apiVersion": PERSISTENT_VOLUME_CLAIMS.api_version,
+        "kind": PERSISTENT_VOLUME_CLAIMS.kind,
+        "metadata": {"name": probe.name, "labels": prober.MARKS},
+        "spec": {
+            "accessModes": body["spec"]["accessModes"],
+            "resources": {"requests": body["spec"]["capacity"]},
+            "storageClassName": "",
+            "volumeName": name,
+        },
+    }
+    await work.create(own.client, PERSISTENT_VOLUME_CLAIMS, claim, own.namespace)
+    return volume
 
 
 async def _wait_for_control(
@@ -164,12 +193,15 @@ async def _find_twin(
 ) -> Object | None:
     if made is None:
         return None
+    if probe.resource is PERSISTENT_VOLUMES:
+        claim = (own.super_namespace, probe.name)
+        return await fixture.find_super_volume(super_client, made, claim)
     if probe.resource is not NAMESPACES:
         elsewhere = (decoy.super_namespace,)
         return await fixture.find_twin(super_client, own, probe.resource, made, elsewhere=elsewhere)
     try:
         return await super_client.get(
-            NAMESPACES, own.build_super_namespace(_name_namespace(own, probe))
+            NAMESPACES, own.build_super_namespace(name_cluster_object(own, probe))
         )
     except errors.NotFound:
         return None
@@ -186,7 +218,8 @@ async def _fetch_notes(own: TenantSide) -> dict[str, str]:
     return found
 
 
-def _name_namespace(own: TenantSide, probe: ObjectProbe) -> str:
+def name_cluster_object(own: TenantSide, probe: ObjectProbe) -> str:
+    """Return the name of a row's object without a namespace. No other audit has it."""
     return f"{own.namespace}-{probe.name.removeprefix('forged-')}"
 
 

@@ -29,6 +29,7 @@ _SERVED = "/served"
 """Folder of the server. It is empty."""
 _SETTLE_SECONDS = 5
 _CONNECT_SECONDS = 3
+_WAIT_SECONDS = 300
 _USER_ID = 65532
 _ANSWERS = {answer.value: answer for answer in Answer}
 _SCRIPT = """\
@@ -37,7 +38,7 @@ probe() {{
   output=$(nc -w {seconds} "$2" "$3" -e true 2>&1) && {{ echo "$1=open"; return; }}
   case "$output" in
     *"timed out"*) echo "$1=timeout" ;;
-    *refused*|*nreachable*|*"No route"*) echo "$1=refused" ;;
+    *refused*|*nreachable*|*"No route"*|*"Cannot assign"*|*"ddress family"*) echo "$1=refused" ;;
     *) echo "$1=no result" ;;
   esac
 }}
@@ -61,13 +62,14 @@ def build_server(name: str, image: str) -> Object:
 
 
 def build_service(name: str, kind: str) -> Object:
-    """Return a Service of a type in front of the server."""
+    """Return a Service of a type in front of the server, with an address of each IP family."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name, "labels": MARKS},
         "spec": {
             "type": kind,
+            "ipFamilyPolicy": "PreferDualStack",
             "selector": SERVER_LABELS,
             "ports": [{"name": "http", "port": 80, "targetPort": SERVER_PORT}],
         },
@@ -100,6 +102,11 @@ def build_node_prober(
 def build_plain_pod(name: str, image: str) -> Object:
     """Return a pod that ends at once. Rows about objects change it."""
     return _build_pod(name, image, ["true"], MARKS)
+
+
+def build_waiting_pod(name: str, image: str) -> Object:
+    """Return a pod that runs for _WAIT_SECONDS, which is longer than a probe of a quota."""
+    return _build_pod(name, image, ["sleep", str(_WAIT_SECONDS)], MARKS)
 
 
 def build_script(endpoints: Sequence[TargetAddress]) -> str:

@@ -115,8 +115,16 @@ METADATA_ADDRESSES: tuple[tuple[str, int], ...] = (
     ("100.100.100.200", 80),  # Alibaba
     ("168.63.129.16", 80),  # Azure's host agent
     ("192.0.0.192", 80),  # Oracle, older
+    ("fd00:ec2::254", 80),  # AWS
+    ("fd00:ec2::23", 80),  # credentials of AWS pods
+    ("fd00:c1::a9fe:a9fe", 80),  # Oracle
+    ("fd20:ce::254", 80),  # Google
+    ("fd00:42::42", 80),  # Scaleway
 )
-"""IPv4 addresses at which large clouds serve a machine's credentials, with the port."""
+"""Addresses at which large clouds serve a machine's credentials, with the port.
+
+Link-local addresses of IPv6 are left out, because they need the name of a network interface.
+"""
 
 ETCD_PORTS = (2380, 2381)
 """Ports of an etcd pod besides the client port: peers, and metrics."""

@@ -18,7 +18,7 @@ from functools import partial
 
 from kubectl_vc.audit import addresses, fixture, objects, prober, quota, webhooks
 from kubectl_vc.audit.addresses import SuperObjects, TargetAddress, TenantObjects
-from kubectl_vc.audit.decision import judge_packet
+from kubectl_vc.audit.decision import Verdict, judge_packet
 from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.probes import PACKET_PROBES, SOURCE_PROOFS, Answer, PacketProbe, Place, Target
 from kubectl_vc.audit.report import AuditResult
@@ -41,6 +41,8 @@ _PARALLEL_PROXIES = 16
 Answers = dict[tuple[Place, TargetAddress], Answer]
 PlaceRun = tuple[Place, Callable[[], Awaitable[Mapping[TargetAddress, Answer]]]]
 """A place, and the attempts from it."""
+SourceFamilies = Mapping[Place, frozenset[int]]
+"""IP families, 4 and 6, of the addresses of a source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,49 +77,87 @@ async def run_probes(work: AuditFixture, plan: AuditPlan) -> list[AuditResult]:
         ),
     )
     about_quota = await quota.run_quota_probe(work, plan.own, plan.policy, plan.image)
-    return [*judge_packets(endpoints, answers), *about_objects, about_quota]
+    about_packets = judge_packets(endpoints, answers, addresses.find_source_families(own))
+    return [*about_packets, *about_objects, about_quota]
 
 
-def judge_packets(endpoints: Iterable[TargetAddress], answers: Answers) -> list[AuditResult]:
-    """Return the results of all rows. A row without an address is unknown, or absent if it may."""
+def judge_packets(
+    endpoints: Iterable[TargetAddress], answers: Answers, families: SourceFamilies
+) -> list[AuditResult]:
+    """Return the results of all rows. A row without an address is unknown.
+
+    `families` has the IP families of each source.
+    """
     by_target: dict[Target, list[TargetAddress]] = defaultdict(list)
     for each in endpoints:
         by_target[each.target].append(each)
-    proofs = {
-        place: next(
-            (
-                answer
-                for each in by_target[target]
-                if (answer := answers.get((place, each), Answer.MISSING)) is Answer.OPEN
-            ),
-            Answer.MISSING,
-        )
-        for place, target in SOURCE_PROOFS.items()
-    }
-    return [
-        _judge_endpoint(probe, each, answers, proofs[probe.source])
-        for probe in PACKET_PROBES
-        for each in by_target[probe.target] or [TargetAddress(probe.target, "", 0)]
-    ]
+    results = []
+    for probe in PACKET_PROBES:
+        for each in by_target[probe.target]:
+            proof = _find_proof(probe.source, each.family, by_target, answers, families)
+            results.append(_judge_endpoint(probe, each, answers, proof))
+        if not by_target[probe.target]:
+            results.append(_build_missing(probe))
+    return results
+
+
+def _find_proof(
+    source: Place,
+    family: int,
+    by_target: Mapping[Target, Iterable[TargetAddress]],
+    answers: Answers,
+    families: SourceFamilies,
+) -> Answer | None:
+    """Return the best answer of a source's own target in an IP family.
+
+    It is None if the source has addresses, but none of this family.
+    """
+    own = [each for each in by_target[SOURCE_PROOFS[source]] if each.family == family]
+    found = [answers.get((source, each), Answer.MISSING) for each in own]
+    if Answer.OPEN in found:
+        return Answer.OPEN
+    if families[source] and family not in families[source]:
+        return None
+    return next(iter(found), Answer.MISSING)
 
 
 def _judge_endpoint(
-    probe: PacketProbe, endpoint: TargetAddress, answers: Answers, source_proof: Answer
+    probe: PacketProbe, endpoint: TargetAddress, answers: Answers, source_proof: Answer | None
 ) -> AuditResult:
     seen = answers.get((probe.source, endpoint), Answer.MISSING)
     control = Answer.MISSING
     if probe.control is not None:
         control = answers.get((probe.control, endpoint), Answer.MISSING)
-    verdict, note = judge_packet(probe, seen, source_proof=source_proof, control=control)
+    judged = judge_packet(
+        probe,
+        seen,
+        source_proof=source_proof,
+        control=control,
+        is_optional=endpoint.is_optional,
+    )
+    return _build_result(probe, endpoint.describe(), (seen, control), judged)
+
+
+def _build_missing(probe: PacketProbe) -> AuditResult:
+    """Return the result of a row without an address."""
+    judged = (Verdict.UNKNOWN, "no address was found")
+    return _build_result(probe, str(probe.target), (Answer.MISSING, Answer.MISSING), judged)
+
+
+def _build_result(
+    probe: PacketProbe, target: str, answers: tuple[Answer, Answer], judged: tuple[Verdict, str]
+) -> AuditResult:
+    """Return a result from the answers to the source and to the control, and the verdict."""
+    (seen, control), (verdict, note) = answers, judged
     return AuditResult(
         probe=probe.name,
         source=str(probe.source),
-        target=endpoint.describe() if endpoint.host else str(probe.target),
+        target=target,
         expected="open" if probe.expected is Answer.OPEN else "closed",
         seen=str(seen),
         control=f"{control} from {probe.control}" if probe.control is not None else "",
         verdict=verdict,
-        note=note if endpoint.host else "no address was found",
+        note=note,
     )
 
 

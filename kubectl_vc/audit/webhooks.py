@@ -36,7 +36,14 @@ _OWN_STATUSES = (400, 401, 403)
 _TIMEOUT_SECONDS = 4
 _CALLED = "failed calling webhook"
 _PROXIED_ERROR = "error trying to reach service"
-_REFUSED = ("connection refused", "no route to host", "unreachable")
+_REFUSED = (
+    "connection refused",
+    "no route to host",
+    "unreachable",
+    "cannot assign requested address",
+    "address family not supported",
+)
+"""Errors before a connection. The last two are those of a machine without IPv6."""
 _TIMED_OUT = ("i/o timeout", "deadline exceeded", "Client.Timeout", "connection timed out")
 
 

@@ -7,7 +7,9 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from tools.demo.transcript import DemoShell, TranscriptError, fail, say
 from tools.testbed import chart
@@ -22,9 +24,28 @@ STATE = Path(".testbed")
 TENANT = "vc-1"
 DEMO_LABEL = "app.kubernetes.io/part-of=virtual-cluster-demo"
 """Mark that distinguishes it from a tenant of the same name that is in use."""
-AUDIT_EXIT_CODES = (0, 3, 4)
-"""Proved, a hole, and a probe without a verdict. The demo shows each."""
+POLICY = "virtual-cluster-demo"
+PROVED = 0
+UNPROVED: Mapping[int, str] = {
+    3: "found a hole in the isolation of the tenant",
+    4: "has probes without a verdict",
+}
+"""Exit codes of an audit besides 0, and their meaning."""
 TENANT_KUBECONFIG = STATE / f"{TENANT}.kubeconfig"
+
+
+class SuperCluster(NamedTuple):
+    """The super cluster of the demo."""
+
+    kubeconfig: Path
+    is_embedded: bool
+    enforces: bool
+    """Whether its nodes enforce NetworkPolicies. It is unknown, and False, for a user's cluster."""
+
+    @property
+    def must_isolate(self) -> bool:
+        """Whether an audit without a proof is a fault of the product."""
+        return self.is_embedded and self.enforces
 
 
 def main() -> int:
@@ -38,19 +59,19 @@ def main() -> int:
     os.chdir(ROOT)
     STATE.mkdir(mode=0o700, exist_ok=True)
     try:
-        super_kubeconfig = super_cluster(arguments.super_kubeconfig, arguments.images)
+        cluster = prepare_super_cluster(arguments.super_kubeconfig, arguments.images)
         path = search_path()
         transcript(
-            DemoShell(prompt="super", kubeconfig=super_kubeconfig, path=path),
+            DemoShell(prompt="super", kubeconfig=cluster.kubeconfig, path=path),
             DemoShell(prompt=TENANT, kubeconfig=ROOT / TENANT_KUBECONFIG, path=path),
-            embedded=arguments.super_kubeconfig is None,
+            cluster,
         )
     except (TranscriptError, TestbedError) as problem:
         return fail(problem)
     return 0
 
 
-def super_cluster(own: Path | None, images: str | None) -> Path:
+def prepare_super_cluster(own: Path | None, images: str | None) -> SuperCluster:
     """Start the embedded super cluster, or use the user's, and install the chart."""
     progress = StepPrinter()
     if own is not None and images is not None:
@@ -60,12 +81,12 @@ def super_cluster(own: Path | None, images: str | None) -> Path:
                 f"the file {own} does not exist. Set SUPER_KUBECONFIG to your kubeconfig"
             )
         chart.install(kubeconfig, progress, registry=images)
-        return kubeconfig
+        return SuperCluster(kubeconfig, is_embedded=False, enforces=False)
     say("# A super cluster: one real node in network namespaces of its own.\n")
     cluster = ClusterHandle("super")
     cluster.up(progress)
     chart.install(cluster, progress)
-    return cluster.kubeconfig
+    return SuperCluster(cluster.kubeconfig, is_embedded=True, enforces=cluster.enforces)
 
 
 def search_path() -> str:
@@ -76,8 +97,9 @@ def search_path() -> str:
     return os.pathsep.join([*folders, str(kubectl.parent), os.environ.get("PATH", "")])
 
 
-def transcript(super_shell: DemoShell, tenant: DemoShell, *, embedded: bool) -> None:
+def transcript(super_shell: DemoShell, tenant: DemoShell, cluster: SuperCluster) -> None:
     """Walk from the super cluster into a tenant and back."""
+    embedded = cluster.is_embedded
     say(
         "\n# Two prompts: `super$` has the platform administrator's KUBECONFIG, "
         f"`{TENANT}$` the tenant admin's\n# ({source_of(super_shell, embedded=embedded)},"
@@ -88,6 +110,8 @@ def transcript(super_shell: DemoShell, tenant: DemoShell, *, embedded: bool) -> 
     super_shell.run("kubectl", "get", "pods", "-n", "vc-manager")
     clear_away(super_shell)
 
+    say("# A policy limits what the tenant may ask of the super cluster. This one has a quota.\n")
+    super_shell.run("kubectl", "apply", "-f", HERE / "policy.yaml")
     say("# A tenant: a Kubernetes control plane of its own.\n")
     super_shell.run(
         *("kubectl", "vc", "create", "-f", HERE / "vc.yaml"), *("-o", TENANT_KUBECONFIG)
@@ -130,18 +154,29 @@ def transcript(super_shell: DemoShell, tenant: DemoShell, *, embedded: bool) -> 
     label = f"tenancy.x-k8s.io/vcname={TENANT}"
     super_shell.run("kubectl", "get", "pods", "-A", "-l", label, "-o", "wide")
     super_shell.run("kubectl", "vc", "get", TENANT)
-    audit(super_shell)
+    audit(super_shell, cluster)
     farewell(super_shell, embedded=embedded)
 
 
-def audit(super_shell: DemoShell) -> None:
+def audit(super_shell: DemoShell, cluster: SuperCluster) -> None:
     """Audit the tenant with a decoy. A cluster that enforces no network policies has holes."""
     say(
         "# Is it isolated? An audit tries what a hostile tenant would, with a second tenant as\n"
         "# decoy. It takes two minutes, prints one row per probe, and removes what it made.\n"
         "# A probe is absent if its target, for example a cloud's metadata server, is not here.\n"
     )
-    super_shell.run_for_last_line("kubectl", "vc", "audit", TENANT, allowed=AUDIT_EXIT_CODES)
+    command = ("kubectl", "vc", "audit", TENANT)
+    code = super_shell.run_for_last_line(*command, allowed=(PROVED, *UNPROVED))
+    check_audit(code, must_isolate=cluster.must_isolate)
+
+
+def check_audit(code: int, *, must_isolate: bool) -> None:
+    """Raise TranscriptError for an audit without a proof, if the cluster must isolate tenants."""
+    if code != PROVED and must_isolate:
+        raise TranscriptError(
+            f"the audit {UNPROVED[code]}, although this cluster enforces network policies. Run"
+            f" `kubectl vc audit {TENANT}`, and read the rows that are failed or unknown"
+        )
 
 
 def clear_away(super_shell: DemoShell) -> None:
@@ -181,6 +216,7 @@ def farewell(super_shell: DemoShell, *, embedded: bool) -> None:
         if embedded
         else [
             (f"KUBECONFIG={source} kubectl vc delete {TENANT}", "the tenant"),
+            (f"KUBECONFIG={source} kubectl delete tenantpolicy {POLICY}", "its policy"),
             (f"KUBECONFIG={source} helm uninstall virtual-cluster -n vc-manager", "the chart"),
         ]
     )

@@ -43,8 +43,11 @@ class DemoShell:
             )
         say("")
 
-    def run_for_last_line(self, *command: str, allowed: Collection[int]) -> None:
-        """Show a command and the last line of its output. Raises StepError for other exit codes."""
+    def run_for_last_line(self, *command: str, allowed: Collection[int]) -> int:
+        """Show a command and the last line of its output, and return its exit code.
+
+        Raises TranscriptError for an exit code that is not allowed.
+        """
         say(f"{self.prompt}$ {shlex.join(command)} | tail -n 1")
         done = subprocess.run(command, env=self._env(), capture_output=True, text=True, check=False)
         if done.returncode not in allowed:
@@ -52,6 +55,7 @@ class DemoShell:
                 f"{shlex.join(command)} ended with {done.returncode}: {done.stderr.strip()}"
             )
         say(f"{done.stdout.strip().rpartition(chr(10))[2]}\n")
+        return done.returncode
 
     def read(self, *command: str) -> str:
         """Return a command's output without showing it. Raises StepError when it fails."""

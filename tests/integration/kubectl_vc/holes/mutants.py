@@ -12,6 +12,7 @@ import copy
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
+from kubectl_vc.audit import objects
 from kubectl_vc.audit.fixture import TenantSide
 from kubectl_vc.audit.object_probes import OBJECT_PROBES
 from kubeio import Object, errors
@@ -86,11 +87,11 @@ class MutantSyncer:
         """Run for the length of a block. Without a mutant, only the plain pod is synced."""
         wanted: dict[tuple[Resource, str], Change] = {(PODS, "plain"): keep}
         if mutant is not None:
-            resource = next(each.resource for each in OBJECT_PROBES if each.name == mutant.probe)
-            name = mutant.probe
-            if resource is NAMESPACES:
-                name = f"{self._own.namespace}-{name.removeprefix('forged-')}"
-            wanted[resource, name] = mutant.change
+            probe = next(each for each in OBJECT_PROBES if each.name == mutant.probe)
+            name = probe.name
+            if not probe.resource.namespaced:
+                name = objects.name_cluster_object(self._own, probe)
+            wanted[probe.resource, name] = mutant.change
 
         async def work() -> None:
             while True:

@@ -128,11 +128,11 @@ async def audit_objects(
             clients[0],
             own=own,
             decoy=decoy,
-            decoy_pod={"status": {"podIP": "10.244.1.3"}},
+            decoy_pod={"status": {"podIPs": [{"ip": "10.244.1.3"}, {"ip": "fd00:244::3"}]}},
             super_cluster=SuperObjects(
                 nodes=(),
                 component_pods=(),
-                api_services=[{"spec": {"clusterIP": "10.96.0.1"}}],
+                api_services=[{"spec": {"clusterIPs": ["10.96.0.1", "fd00:96::1"]}}],
                 api_slices=(),
             ),
             policy=POLICY,
@@ -216,7 +216,8 @@ def judge(answers: dict[TargetAddress, Answer]) -> list[str]:
     }
     seen = {(Place.TENANT_API, each): answer for each, answer in answers.items()}
     proof = {(Place.TENANT_API, etcd): Answer.OPEN}
-    results = runner.judge_packets([*answers, etcd], controls | seen | proof)
+    families = dict.fromkeys((Place.TENANT_POD, Place.TENANT_API), frozenset({4}))
+    results = runner.judge_packets([*answers, etcd], controls | seen | proof, families)
     return [each.probe for each in results if each.verdict is Verdict.FAILED]
 
 

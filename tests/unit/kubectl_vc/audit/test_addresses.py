@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from ipaddress import ip_address
 from typing import Any
 
-from kubectl_vc.audit.addresses import SuperObjects, TargetAddress, TenantObjects, find_endpoints
-from kubectl_vc.audit.probes import METADATA_ADDRESSES, Target
+from kubectl_vc.audit.addresses import (
+    SuperObjects,
+    TargetAddress,
+    TenantObjects,
+    find_endpoints,
+    find_source_families,
+)
+from kubectl_vc.audit.probes import METADATA_ADDRESSES, Place, Target
+from tenancy.addresses import METADATA_NETWORKS
 
 
 def pod(name: str, ip: str, node: str, *ports: Any, owner: str = "") -> dict[str, Any]:
@@ -122,3 +131,100 @@ def test_an_address_on_a_node_names_it_for_the_control():
 
 def test_no_address_occurs_twice():
     assert len(FOUND) == len(set(FOUND))
+
+
+# --- dual stack -----------------------------------------------------------------------------------
+
+
+def to_ipv6(address: str) -> str:
+    """Return the second address of an object: the same digits in an IPv6 network."""
+    return f"fd00:{address.replace('.', ':')}"
+
+
+def with_ipv6(found: Any) -> Any:
+    """Return the same objects of a dual-stack cluster."""
+    if isinstance(found, TenantObjects | SuperObjects):
+        parts = {field.name: getattr(found, field.name) for field in fields(found)}
+        return type(found)(**{name: with_ipv6(part) for name, part in parts.items()})
+    if isinstance(found, list | tuple):
+        return [more for each in found for more in (with_ipv6(each), *_further_node_address(each))]
+    if not isinstance(found, dict):
+        return found
+    made = {key: with_ipv6(value) for key, value in found.items()}
+    if "podIP" in found:
+        made["podIPs"] = [{"ip": found["podIP"]}, {"ip": to_ipv6(found["podIP"])}]
+    if found.get("clusterIP", "None") != "None":
+        made["clusterIPs"] = [found["clusterIP"], to_ipv6(found["clusterIP"])]
+    if "endpoints" in found and "addresses" in found["endpoints"][0]:
+        hosts = found["endpoints"][0]["addresses"]
+        made["endpoints"] = [{"addresses": [*hosts, *map(to_ipv6, hosts)]}]
+    return made
+
+
+def _further_node_address(found: Any) -> list[dict[str, Any]]:
+    if isinstance(found, dict) and found.get("type") == "InternalIP":
+        return [{**found, "address": to_ipv6(found["address"])}]
+    return []
+
+
+DUAL_OWN = with_ipv6(OWN)
+DUAL = find_endpoints(DUAL_OWN, with_ipv6(DECOY), with_ipv6(SUPER))
+
+
+def test_a_dual_stack_cluster_has_each_address_in_both_families():
+    """A network plugin may enforce policies for IPv4 only."""
+    expected = {
+        (each.target, host, each.port)
+        for each in FOUND
+        for host in (each.host, to_ipv6(each.host))
+        if each.target is not Target.METADATA
+    }
+    found = {(each.target, each.host, each.port) for each in DUAL}
+    assert {each for each in found if each[0] is not Target.METADATA} == expected
+
+
+def test_only_a_further_address_of_another_server_may_be_silent():
+    """The audit's own server listens at each of its addresses."""
+    assert not any(each.is_optional for each in FOUND)
+    own_servers = (Target.DECOY_POD, Target.DECOY_SERVICE)
+    slices = (Target.SUPER_API, Target.METADATA)  # listed one by one
+    for each in DUAL:
+        if each.family == 4 or each.target in own_servers:
+            assert not each.is_optional
+        elif each.target not in slices:
+            assert each.is_optional
+
+
+def test_an_ipv6_cluster_has_no_optional_address():
+    found = find_endpoints(*map(only_ipv6, (OWN, DECOY, SUPER)))
+    assert {each.family for each in found if each.target is not Target.METADATA} == {6}
+    assert not any(each.is_optional for each in found)
+
+
+def only_ipv6(found: Any) -> Any:
+    """Return the same objects of a cluster without IPv4."""
+    if isinstance(found, TenantObjects | SuperObjects):
+        parts = {field.name: getattr(found, field.name) for field in fields(found)}
+        return type(found)(**{name: only_ipv6(part) for name, part in parts.items()})
+    if isinstance(found, dict):
+        return {key: only_ipv6(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [only_ipv6(each) for each in found]
+    is_address = isinstance(found, str) and found.count(".") == 3
+    return to_ipv6(found) if is_address else found
+
+
+def test_a_source_has_the_families_of_its_pods():
+    both = frozenset({4, 6})
+    assert find_source_families(OWN) == {
+        Place.TENANT_POD: frozenset({4}),
+        Place.TENANT_API: frozenset({4}),
+    }
+    assert find_source_families(DUAL_OWN) == {Place.TENANT_POD: both, Place.TENANT_API: both}
+
+
+def test_each_metadata_address_of_the_audit_is_closed_by_the_default_policy():
+    addresses = [ip_address(host) for host, _ in METADATA_ADDRESSES]
+    assert all(any(each in net for net in METADATA_NETWORKS) for each in addresses)
+    single = [net for net in METADATA_NETWORKS if net.num_addresses == 1]
+    assert all(net.network_address in addresses for net in single)

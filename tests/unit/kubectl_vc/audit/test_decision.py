@@ -57,6 +57,37 @@ def test_an_expected_answer_needs_no_control(seen, expected):
     assert verdict(POSITIVE, seen, MISSING, MISSING) is expected
 
 
+@pytest.mark.parametrize("probe", [NEGATIVE, OPTIONAL])
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (OPEN, Verdict.FAILED),
+        (REFUSED, Verdict.ABSENT),
+        (TIMEOUT, Verdict.ABSENT),
+        (MISSING, Verdict.UNKNOWN),
+    ],
+)
+def test_a_source_without_the_ip_family_proves_nothing(probe, seen, expected):
+    assert verdict(probe, seen, None, OPEN) is expected
+
+
+@pytest.mark.parametrize(
+    ("probe", "seen", "control", "expected"),
+    [
+        (NEGATIVE, OPEN, REFUSED, Verdict.FAILED),
+        (NEGATIVE, TIMEOUT, OPEN, Verdict.PASSED),
+        (NEGATIVE, TIMEOUT, REFUSED, Verdict.ABSENT),
+        (NEGATIVE, TIMEOUT, MISSING, Verdict.UNKNOWN),
+        (POSITIVE, OPEN, MISSING, Verdict.PASSED),
+        (POSITIVE, REFUSED, MISSING, Verdict.ABSENT),
+        (POSITIVE, MISSING, MISSING, Verdict.UNKNOWN),
+    ],
+)
+def test_a_server_may_not_listen_at_its_further_address(probe, seen, control, expected):
+    found = judge_packet(probe, seen, source_proof=OPEN, control=control, is_optional=True)
+    assert found[0] is expected
+
+
 @pytest.mark.parametrize(
     ("is_hole", "control", "expected"),
     [

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from msgspec import structs
 
 from kubectl_vc.audit.object_probes import OBJECT_PROBES, AuditFacts
 from kubectl_vc.audit.objects import build_object
 from kubectl_vc.audit.prober import build_plain_pod
+from syncer.model.field_rules import FieldWalk
 from syncer.model.rejections import RejectedError
 from syncer.rules.pods import pod_build
-from tenancy.policies import BASELINE_POLICY
-from tenancy.resources import PODS
+from syncer.rules.storage import volumes
+from tenancy.policies import BASELINE_POLICY, TenantVolumes
+from tenancy.resources import PERSISTENT_VOLUMES, PODS
 from tests.support.syncer.pods import FACTS as BUILD_FACTS
 
 POLICY = structs.replace(
@@ -23,8 +27,8 @@ FACTS = AuditFacts(
     policy=POLICY,
     decoy_uid="0b0e4a58-1c4f-4f5e-9b39-4a4d0a8f3a11",
     decoy_root="default-abcdef-shop",
-    decoy_pod_ip="10.2.0.3",
-    super_api_ip="10.9.0.1",
+    decoy_pod_ips=("10.2.0.3", "fd02::3"),
+    super_api_ips=("10.9.0.1", "fd09::1"),
     storage_class="fast",
     runtime_class="gvisor",
 )
@@ -56,6 +60,32 @@ def test_the_rules_of_the_syncer_leave_no_hole(probe):
     except RejectedError:
         return
     assert not probe.is_hole(twin, FACTS)
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [each for each in OBJECT_PROBES if each.resource is PERSISTENT_VOLUMES],
+    ids=lambda probe: probe.name,
+)
+def test_the_rules_of_the_syncer_refuse_a_volume_of_a_node(probe):
+    """A policy that offers sources of volumes offers no path of a node."""
+    spec = build_object(probe, FACTS, "busybox")["spec"]
+    offered = TenantVolumes(nfs_servers=("nfs.example",), csi_drivers=("csi.example",))
+    walk = FieldWalk()
+    walk.walk_fields(spec, volumes.build_volume_rules(offered), "spec")
+    assert "volume-source" in {problem.rule for problem in walk.problems}
+
+
+@pytest.mark.parametrize(
+    ("addresses", "absent"),
+    [
+        (("10.2.0.3",), {"decoy-endpoint-ipv6", "super-api-endpoint-ipv6"}),
+        (("fd02::3",), {"decoy-endpoint", "super-api-endpoint"}),
+    ],
+)
+def test_a_cluster_with_one_ip_family_has_no_row_of_the_other(addresses, absent):
+    facts = replace(FACTS, decoy_pod_ips=addresses, super_api_ips=addresses)
+    assert {probe.name for probe in OBJECT_PROBES if not probe.applies(facts)} == absent
 
 
 def test_the_rules_of_the_syncer_accept_the_plain_pod():

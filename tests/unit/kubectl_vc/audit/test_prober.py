@@ -8,7 +8,7 @@ from kubectl_vc.audit import prober
 from kubectl_vc.audit.addresses import TargetAddress
 from kubectl_vc.audit.probes import Answer, Target
 
-ENDPOINTS = [TargetAddress(Target.DECOY_POD, f"10.0.0.{number}", 8080) for number in range(4)]
+ENDPOINTS = [TargetAddress(Target.DECOY_POD, f"10.0.0.{number}", 8080) for number in range(5)]
 
 
 def test_the_pods_of_tenants_have_the_restricted_level():
@@ -16,6 +16,7 @@ def test_the_pods_of_tenants_have_the_restricted_level():
         prober.build_server("server", "busybox"),
         prober.build_prober("prober", "busybox", ENDPOINTS),
         prober.build_plain_pod("plain", "busybox"),
+        prober.build_waiting_pod("waiting", "busybox"),
     ):
         spec, container = pod["spec"], pod["spec"]["containers"][0]
         assert spec["securityContext"]["runAsNonRoot"]
@@ -51,6 +52,7 @@ def test_the_script_reports_each_endpoint(tmp_path):
         "  10.0.0.0) exit 0 ;;\n"
         '  10.0.0.1) echo "nc: cannot connect: Connection refused" >&2 ;;\n'
         '  10.0.0.2) echo "nc: timed out" >&2 ;;\n'
+        '  10.0.0.3) echo "nc: cannot connect: Cannot assign requested address" >&2 ;;\n'
         '  *) echo "nc: bad address" >&2 ;;\n'
         "esac\nexit 1\n"
     )
@@ -65,13 +67,14 @@ def test_the_script_reports_each_endpoint(tmp_path):
         Answer.OPEN,
         Answer.REFUSED,
         Answer.TIMEOUT,
+        Answer.REFUSED,  # a pod without IPv6
         Answer.MISSING,
     ]
 
 
 def test_lines_that_are_missing_or_strange_are_no_result():
     answers = prober.parse_answers("0=open\n1=sure\nnoise\n", ENDPOINTS)
-    assert list(answers.values()) == [Answer.OPEN, *[Answer.MISSING] * 3]
+    assert list(answers.values()) == [Answer.OPEN, *[Answer.MISSING] * 4]
 
 
 def test_a_running_prober_has_no_message():

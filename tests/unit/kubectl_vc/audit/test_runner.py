@@ -7,16 +7,19 @@ import pytest
 from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.audit.probes import PACKET_PROBES, Answer, Place, Target
 from kubectl_vc.audit.runner import judge_packets
-from tests.unit.kubectl_vc.audit.test_addresses import FOUND
+from tests.unit.kubectl_vc.audit.test_addresses import DUAL, FOUND
 
 CONTROLS = (Place.DECOY_POD, Place.NODE)
+SOURCES = (Place.TENANT_POD, Place.TENANT_API)
+BOTH = dict.fromkeys(SOURCES, frozenset({4, 6}))
+IPV4 = dict.fromkeys(SOURCES, frozenset({4}))
 
 
-def isolated() -> dict:
+def isolated(listed=DUAL) -> dict:
     """Return the answers of a cluster in which each row is as expected."""
-    answers = {(place, each): Answer.OPEN for place in CONTROLS for each in FOUND}
+    answers = {(place, each): Answer.OPEN for place in CONTROLS for each in listed}
     for probe in PACKET_PROBES:
-        for each in FOUND:
+        for each in listed:
             if each.target is probe.target:
                 answers[probe.source, each] = (
                     Answer.OPEN if probe.expected is Answer.OPEN else Answer.TIMEOUT
@@ -25,11 +28,11 @@ def isolated() -> dict:
 
 
 def verdicts(answers) -> set[Verdict]:
-    return {each.verdict for each in judge_packets(FOUND, answers)}
+    return {each.verdict for each in judge_packets(DUAL, answers, BOTH)}
 
 
 def test_an_isolated_tenant_passes_each_row():
-    results = judge_packets(FOUND, isolated())
+    results = judge_packets(DUAL, isolated(), BOTH)
     assert {each.verdict for each in results} == {Verdict.PASSED}
     assert {each.probe for each in results} == {probe.name for probe in PACKET_PROBES}
 
@@ -38,17 +41,18 @@ def test_an_isolated_tenant_passes_each_row():
 def test_a_planted_hole_is_found(probe):
     """Each row in turn: one address answers that must not, or does not answer that must."""
     answers = isolated()
-    hole = next(each for each in FOUND if each.target is probe.target)
+    hole = next(each for each in DUAL if each.target is probe.target)
     is_positive = probe.expected is Answer.OPEN
     answers[probe.source, hole] = Answer.TIMEOUT if is_positive else Answer.OPEN
-    failed = [each for each in judge_packets(FOUND, answers) if each.verdict is Verdict.FAILED]
+    results = judge_packets(DUAL, answers, BOTH)
+    failed = [each for each in results if each.verdict is Verdict.FAILED]
     assert [(each.probe, hole.address in each.target) for each in failed] == [(probe.name, True)]
 
 
 @pytest.mark.parametrize("place", [*CONTROLS, Place.TENANT_POD, Place.TENANT_API])
 def test_without_a_place_its_rows_are_unknown(place):
     answers = {key: value for key, value in isolated().items() if key[0] is not place}
-    results = judge_packets(FOUND, answers)
+    results = judge_packets(DUAL, answers, BOTH)
     for each, probe in ((each, probe) for each in results for probe in PACKET_PROBES):
         if each.probe == probe.name and place in (probe.source, probe.control):
             assert each.verdict is Verdict.UNKNOWN
@@ -59,8 +63,56 @@ def test_without_answers_nothing_passes():
 
 
 def test_a_target_without_an_address_is_unknown():
-    rest = [each for each in FOUND if each.target is not Target.KUBELET]
-    found = [each for each in judge_packets(rest, isolated()) if each.probe.startswith("kubelet")]
+    rest = [each for each in DUAL if each.target is not Target.KUBELET]
+    results = judge_packets(rest, isolated(), BOTH)
+    found = [each for each in results if each.probe.startswith("kubelet")]
     assert {(each.verdict, each.note) for each in found} == {
         (Verdict.UNKNOWN, "no address was found")
+    }
+
+
+# --- IP families ----------------------------------------------------------------------------------
+
+NEGATIVES = [probe for probe in PACKET_PROBES if probe.expected is not Answer.OPEN]
+
+
+@pytest.mark.parametrize("probe", NEGATIVES, ids=lambda probe: probe.name)
+def test_a_plugin_that_enforces_ipv4_only_leaves_a_hole_in_each_row(probe):
+    answers = isolated()
+    for each in DUAL:
+        if each.target is probe.target and each.family == 6:
+            answers[probe.source, each] = Answer.OPEN
+    results = judge_packets(DUAL, answers, BOTH)
+    failed = {each.probe for each in results if each.verdict is Verdict.FAILED}
+    assert failed == {probe.name}
+
+
+def test_without_ipv6_the_rows_about_it_are_absent():
+    answers = isolated(FOUND)
+    for place in (*SOURCES, *CONTROLS):
+        answers |= {(place, each): Answer.REFUSED for each in FOUND if each.family == 6}
+    results = judge_packets(FOUND, answers, IPV4)
+    absent = {each.probe for each in results if each.verdict is Verdict.ABSENT}
+    assert absent == {"metadata-from-pod", "metadata-from-api"}
+    assert {each.verdict for each in results} == {Verdict.PASSED, Verdict.ABSENT}
+    assert all("[fd" in each.target for each in results if each.verdict is Verdict.ABSENT)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_whose_ipv6_is_broken_proves_nothing_there(source):
+    """Its closed connections must not pass by the proof of IPv4."""
+    answers = isolated()
+    answers |= {(source, each): Answer.TIMEOUT for each in DUAL if each.family == 6}
+    results = judge_packets(DUAL, answers, BOTH)
+    names = {probe.name for probe in NEGATIVES if probe.source is source}
+    about_ipv6 = [each for each in results if each.probe in names and "[fd" in each.target]
+    assert about_ipv6
+    assert {each.verdict for each in about_ipv6} == {Verdict.UNKNOWN}
+
+
+def test_a_source_without_any_address_proves_nothing():
+    answers = dict.fromkeys(isolated(), Answer.TIMEOUT)
+    results = judge_packets(DUAL, answers, dict.fromkeys(SOURCES, frozenset()))
+    assert Verdict.ABSENT not in {
+        each.verdict for each in results if each.probe in {probe.name for probe in NEGATIVES}
     }

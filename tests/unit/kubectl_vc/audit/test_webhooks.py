@@ -38,6 +38,8 @@ def test_a_webhook_matches_only_its_own_object_in_the_namespace_of_the_audit():
         ("dial tcp 10.0.0.1:80: connect: connection refused", Answer.REFUSED),
         ("dial tcp 10.0.0.1:80: connect: no route to host", Answer.REFUSED),
         ("dial tcp 10.0.0.1:80: connect: network is unreachable", Answer.REFUSED),
+        ("dial tcp [fd00::1]:80: connect: cannot assign requested address", Answer.REFUSED),
+        ("dial tcp [fd00::1]:80: socket: address family not supported", Answer.REFUSED),
         ("dial tcp 10.0.0.1:80: i/o timeout", Answer.TIMEOUT),
         ("context deadline exceeded", Answer.TIMEOUT),
         ("net/http: request canceled (Client.Timeout exceeded)", Answer.TIMEOUT),
