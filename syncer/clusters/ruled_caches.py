@@ -23,7 +23,7 @@ from tenancy import wellknown
 from tenancy.resources import SYNC_RULES
 from tenancy.specs import InvalidSpecError
 from tenancy.sync_rules.checks import find_problem
-from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
+from tenancy.sync_rules.specs import SyncRule, is_reported, parse_sync_rule
 
 FOREIGN_SELECTOR = f"!{wellknown.CONTROLLED}"
 """Selector of objects that are no copies of tenants."""
@@ -168,15 +168,19 @@ class RuledCaches:
     async def _release_deleted(self) -> bool:
         """Remove the finalizer of each deleted rule that has no copy left.
 
-        Returns False if a rule must be tried again without an event.
+        Returns False if a rule must be tried again without an event. Hazard: a rule without a
+        watch may be released only after vc-manager has reported about its deletion. Until then a
+        syncer that has just started does not know whether the rule has copies.
         """
         is_done = True
         for entry in self._rules.list():
-            metadata = entry.decode()["metadata"] if entry.deleting else {}
-            held = metadata.get("finalizers") or []
+            body = entry.decode() if entry.deleting else {"metadata": {}}
+            held = body["metadata"].get("finalizers") or []
             watch = self._watches.get(entry.name)
             if wellknown.SYNC_RULE_FINALIZER not in held:
                 continue
+            if watch is None and not is_reported(body):
+                continue  # the report is an event
             if watch is not None:
                 store = self._get_store(watch.rule)
                 is_done &= store.synced  # the end of the last copy is an event

@@ -54,7 +54,7 @@ class Sanitizer:
     def sanitize_text(self, text: str, *, node: str = "") -> str:
         """Return a text without foreign names. `node` is a node that the tenant may know."""
         text = text[:MAX_TEXT]
-        text = _LABEL_PATTERN.sub(lambda found: self._replace_label(found.group()), text)
+        text = self._replace_labels(text)
         return _NODE_PATTERN.sub(lambda found: self._replace_node(found.group(), node), text)
 
     def sanitize_status(self, body: Mapping[str, Any], *, node: str = "") -> Object:
@@ -63,6 +63,24 @@ class Sanitizer:
         if not found or b'"message":"' not in orjson.dumps(found):
             return dict(body)
         return {**body, "status": self._sanitize_messages(found, node)}
+
+    def sanitize_ruled_status(self, body: Mapping[str, Any]) -> Object:
+        """Return a super object with every text in its status sanitized, and every key of a map.
+
+        The fields of a kind of a SyncRule have no known meaning. Each may name a super namespace.
+        """
+        return {**body, "status": self._sanitize_texts(body.get("status"))}
+
+    def _sanitize_texts(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.sanitize_text(value)
+        if isinstance(value, list):
+            return [self._sanitize_texts(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            self._replace_labels(key): self._sanitize_texts(inner) for key, inner in value.items()
+        }
 
     def _sanitize_messages(self, value: Any, node: str) -> Any:
         if isinstance(value, list):
@@ -77,6 +95,9 @@ class Sanitizer:
             else self._sanitize_messages(inner, node)
             for key, inner in value.items()
         }
+
+    def _replace_labels(self, text: str) -> str:
+        return _LABEL_PATTERN.sub(lambda found: self._replace_label(found.group()), text)
 
     def _replace_label(self, word: str) -> str:
         if self._home.agent_pods.get(self._home.namespace, word) is not None:
