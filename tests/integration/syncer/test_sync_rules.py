@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -235,6 +235,30 @@ async def test_life(world: SyncerWorld, kind: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(test_kinds, "SAMPLES", {**samples.SAMPLES, **RULED})
     async with ruled(world, *RULED) as rules:
         await test_kinds.test_life(world, get_row(world, rules, kind))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", RULED)
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_kinds.test_the_resync_finds_what_events_missed,
+        test_kinds.test_a_foreign_object_of_the_name_is_left_alone,
+    ],
+)
+async def test_checks_of_built_in_kinds(
+    world: SyncerWorld,
+    kind: str,
+    check: Callable[[SyncerWorld, SyncedKind], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A missed event is found by the resync, and a foreign object stays as it is."""
+    monkeypatch.setattr(test_kinds, "SAMPLES", {**samples.SAMPLES, **RULED})
+    async with ruled(world, *RULED) as rules, world.syncer():
+        await eventually(
+            lambda: kind in world.session.kinds and world.session.is_served(kind), within=60
+        )
+        await check(world, get_row(world, rules, kind))
 
 
 async def test_references_status_and_refusals(world: SyncerWorld):
