@@ -87,6 +87,7 @@ class RuledCaches:
         self._on_added: list[Callable[[str, Store], None]] = []
         self._on_source: Callable[[str, Entry | None, Entry | None], None] = lambda _, __, ___: None
         self._on_hosts: Callable[[frozenset[str]], None] = lambda _: None
+        self._on_complete: Callable[[str], None] = lambda _: None
         rules.subscribe(self._handle_rule)
 
     def subscribe_kinds(
@@ -94,14 +95,15 @@ class RuledCaches:
         on_added: Callable[[str, Store], None],
         on_source: Callable[[str, Entry | None, Entry | None], None],
         on_hosts: Callable[[frozenset[str]], None],
+        on_complete: Callable[[str], None],
     ) -> None:
         """Set the handlers of the home cluster.
 
         `on_added` gets the kind and the new cache of a rule with the direction Down. `on_source`
         gets each change of a shown object. `on_hosts` gets hosts that an object has acquired or
-        released.
+        released. `on_complete` gets the kind of each rule whose cache has become complete.
         """
-        self._on_source, self._on_hosts = on_source, on_hosts
+        self._on_source, self._on_hosts, self._on_complete = on_source, on_hosts, on_complete
         self.subscribe_added(on_added)
 
     def subscribe_added(self, handler: Callable[[str, Store], None]) -> None:
@@ -282,7 +284,7 @@ class RuledCaches:
             side="super",
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
-            on_served=self._announce,
+            on_served=partial(self._handle_complete, rule.resource.kind),
             label_selector=selector,
             is_built_in=rule.spec.definition == "BuiltIn",
         )
@@ -300,6 +302,10 @@ class RuledCaches:
         watch = self._watches.get(name)
         if new is None and watch is not None and watch.rule.is_deleting:
             self._is_changed.set()
+
+    def _handle_complete(self, kind: str) -> None:
+        self._announce()
+        self._on_complete(kind)
 
     def _handle_hosts(self, kind: str, old: Entry | None, new: Entry | None, _: bool) -> None:
         """Report the hosts that an object has acquired or released."""

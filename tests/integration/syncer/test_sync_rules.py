@@ -347,6 +347,32 @@ async def test_rules_come_and_go_while_the_syncer_runs(world: SyncerWorld, remov
         await world.tenant_client.get(gadget, "g", namespace=space)  # the tenant's object stays
 
 
+async def test_a_rule_that_ends_while_the_syncer_is_away_deletes_its_copies(world: SyncerWorld):
+    """A deletion raises the generation, so the rule is not Ready until vc-manager reports again."""
+    gadget = get_resource("Gadget")
+    async with ruled(world, "Gadget", removalPolicy="Delete"):
+        async with world.syncer():
+            space = await world.namespace()
+            body = {**RULED["Gadget"].body, "metadata": {"name": "g"}}
+            await eventually(
+                lambda: world.tenant_client.create(gadget, body, namespace=space), within=30
+            )
+            await eventually(lambda: world.twin(gadget, space, "g"), within=30)
+        await world.super_client.delete(SYNC_RULES, KINDS["Gadget"])
+        async with world.syncer():
+            await asyncio.sleep(2)
+            assert await world.has_twin(gadget, space, "g")
+            assert (await world.super_client.list(SYNC_RULES))["items"]
+            await manage(world)
+            await eventually(
+                lambda: world.super_client.list(SYNC_RULES),
+                until=lambda found: not found["items"],
+                within=60,
+            )
+            assert not await world.has_twin(gadget, space, "g")
+            await world.tenant_client.get(gadget, "g", namespace=space)
+
+
 async def test_bad_rules_have_a_condition_with_a_remedy(world: SyncerWorld):
     """A rule for a kind that is closed, or without a CRD, is reported and never used."""
     bad = {
