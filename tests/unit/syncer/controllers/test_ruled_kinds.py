@@ -91,7 +91,7 @@ async def test_the_listed_status_comes_back_and_drift_is_reverted():
 
 
 async def test_no_text_of_a_status_names_the_super_namespace():
-    """REL-76: a rule shows a whole status, whose fields have no known meaning."""
+    """A rule shows a whole status, whose fields have no known meaning."""
     world = build_world(statusFields=["status.**"], statusReferences=[])
     has(world, size="s")
     below = world.session.view.get_super_namespace("web")
