@@ -32,8 +32,8 @@ class AddonResult(NamedTuple):
     """Result of one reconcile."""
 
     applied: tuple[Mapping[str, Any], ...]
-    """`status.addons`: name and digest of each ConfigMap that was applied in full. Of any other one
-    the digests of the objects that were applied."""
+    """`status.addons`: name and digest of each ConfigMap that was applied in full, and the applied
+    objects of every other one."""
     problems: tuple[str, ...]
 
 
