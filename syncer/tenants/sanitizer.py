@@ -24,6 +24,8 @@ _LABEL_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _NODE_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 _ROOT_PATTERN = re.compile(r".+-[0-9a-f]{6}-.+")
 """Form of the names of root namespaces and of super namespaces."""
+_ROOT_PART_PATTERN = re.compile(r"-[0-9a-f]{6}-")
+"""Part that the names of all root namespaces and super namespaces have."""
 _DIGEST_CHARACTERS = 6
 """Characters between namespace and name in the name of a root namespace, without the hyphens."""
 _CONTAINER_WRITTEN_FIELDS = frozenset({"terminated"})
@@ -65,22 +67,32 @@ class Sanitizer:
         return {**body, "status": self._sanitize_messages(found, node)}
 
     def sanitize_ruled_status(self, body: Mapping[str, Any]) -> Object:
-        """Return a super object with every text in its status sanitized, and every key of a map.
+        """Return a super object without foreign namespaces in any text and key of its status.
 
-        The fields of a kind of a SyncRule have no known meaning. Each may name a super namespace.
+        The fields of a kind of a SyncRule have no known meaning, so each may name a namespace. A
+        name of a node may be the value of a field, such as the pool of a device, and stays there.
         """
         return {**body, "status": self._sanitize_texts(body.get("status"))}
 
     def _sanitize_texts(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.sanitize_text(value)
+            return self._replace_namespaces(value)
         if isinstance(value, list):
             return [self._sanitize_texts(item) for item in value]
         if not isinstance(value, dict):
             return value
         return {
-            self._replace_labels(key): self._sanitize_texts(inner) for key, inner in value.items()
+            self._replace_namespaces(key): self.sanitize_text(inner)
+            if key == "message" and isinstance(inner, str)
+            else self._sanitize_texts(inner)
+            for key, inner in value.items()
         }
+
+    def _replace_namespaces(self, text: str) -> str:
+        """Return a text of any length without foreign namespaces. Most texts have none."""
+        if _ROOT_PART_PATTERN.search(text) is None:
+            return text
+        return self._replace_labels(text[:MAX_TEXT])
 
     def _sanitize_messages(self, value: Any, node: str) -> Any:
         if isinstance(value, list):

@@ -69,13 +69,17 @@ def test_every_text_of_a_ruled_status_is_clean(world: SessionWorld):
         "nodes": ["node-7", 7],
         "spaces": {THEIRS: True, "node-7": None},
         "terminated": f"see {THEIRS}",
+        "message": "on node-7",
+        "certificate": "a" * 9000,
     }
     clean = world.session.sanitizer.sanitize_ruled_status({"metadata": {}, "status": status})
     assert clean["status"] == {
         "url": "http://x.another-namespace.svc",
-        "nodes": ["another-node", 7],
+        "nodes": ["node-7", 7],
         "spaces": {"another-namespace": True, "node-7": None},
         "terminated": "see another-namespace",
+        "message": "on another-node",
+        "certificate": "a" * 9000,
     }
 
 
