@@ -128,6 +128,7 @@ async def test_an_empty_store_deletes_nothing_until_a_person_confirms(own: Synce
         await eventually(lambda: own.twin(SERVICES, space, "fresh"))
 
 
+@pytest.mark.thorough
 async def test_an_empty_store_deletes_no_copy_of_a_ruled_kind(own: SyncerWorld):
     """REL-18: the new store has neither the objects of a SyncRule nor their CRD."""
     gadget = get_resource("Gadget")

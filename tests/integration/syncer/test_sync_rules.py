@@ -347,6 +347,7 @@ async def test_rules_come_and_go_while_the_syncer_runs(world: SyncerWorld, remov
         await world.tenant_client.get(gadget, "g", namespace=space)  # the tenant's object stays
 
 
+@pytest.mark.thorough
 async def test_a_rule_that_ends_while_the_syncer_is_away_deletes_its_copies(world: SyncerWorld):
     """A deletion raises the generation, so the rule is not Ready until vc-manager reports again."""
     gadget = get_resource("Gadget")

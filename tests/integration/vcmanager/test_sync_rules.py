@@ -91,6 +91,7 @@ async def read_tenant_rights(tenant: Client) -> list[str]:
     return [name for rule in role.get("rules") or () for name in rule["resources"]]
 
 
+@pytest.mark.thorough
 async def test_a_definition_of_the_tenant_itself_must_be_equal(stage: ManagerStage):
     """Another schema becomes an Event of the VirtualCluster, and the kind is not synced."""
     admin, tenant, name = stage.admin, stage.tenants.client, fresh_name("equal")
