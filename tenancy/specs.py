@@ -91,7 +91,9 @@ class AddonStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Name of the ConfigMap."""
     digest: str
-    """Digest of its data. Another content is applied again."""
+    """Digest of its data. Another content is applied again. Empty until all objects are applied."""
+    objects: tuple[str, ...] = ()
+    """Digests of the objects that are applied already, while others are refused."""
 
 
 class SleepSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from tenancy import wellknown
 from tenancy.resources import SYNC_RULES
 from tenancy.specs import InvalidSpecError
 from tenancy.sync_rules.checks import find_problem
-from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
+from tenancy.sync_rules.specs import SyncRule, is_reported, parse_sync_rule
 
 FOREIGN_SELECTOR = f"!{wellknown.CONTROLLED}"
 """Selector of objects that are no copies of tenants."""
@@ -87,6 +87,7 @@ class RuledCaches:
         self._on_added: list[Callable[[str, Store], None]] = []
         self._on_source: Callable[[str, Entry | None, Entry | None], None] = lambda _, __, ___: None
         self._on_hosts: Callable[[frozenset[str]], None] = lambda _: None
+        self._on_complete: Callable[[str], None] = lambda _: None
         rules.subscribe(self._handle_rule)
 
     def subscribe_kinds(
@@ -94,14 +95,15 @@ class RuledCaches:
         on_added: Callable[[str, Store], None],
         on_source: Callable[[str, Entry | None, Entry | None], None],
         on_hosts: Callable[[frozenset[str]], None],
+        on_complete: Callable[[str], None],
     ) -> None:
         """Set the handlers of the home cluster.
 
         `on_added` gets the kind and the new cache of a rule with the direction Down. `on_source`
         gets each change of a shown object. `on_hosts` gets hosts that an object has acquired or
-        released.
+        released. `on_complete` gets the kind of each rule whose cache has become complete.
         """
-        self._on_source, self._on_hosts = on_source, on_hosts
+        self._on_source, self._on_hosts, self._on_complete = on_source, on_hosts, on_complete
         self.subscribe_added(on_added)
 
     def subscribe_added(self, handler: Callable[[str, Store], None]) -> None:
@@ -168,15 +170,19 @@ class RuledCaches:
     async def _release_deleted(self) -> bool:
         """Remove the finalizer of each deleted rule that has no copy left.
 
-        Returns False if a rule must be tried again without an event.
+        Returns False if a rule must be tried again without an event. Hazard: a rule without a
+        watch may be released only after vc-manager has reported about its deletion. Until then a
+        syncer that has just started does not know whether the rule has copies.
         """
         is_done = True
         for entry in self._rules.list():
-            metadata = entry.decode()["metadata"] if entry.deleting else {}
-            held = metadata.get("finalizers") or []
+            body = entry.decode() if entry.deleting else {"metadata": {}}
+            held = body["metadata"].get("finalizers") or []
             watch = self._watches.get(entry.name)
             if wellknown.SYNC_RULE_FINALIZER not in held:
                 continue
+            if watch is None and not is_reported(body):
+                continue  # the report is an event
             if watch is not None:
                 store = self._get_store(watch.rule)
                 is_done &= store.synced  # the end of the last copy is an event
@@ -278,7 +284,7 @@ class RuledCaches:
             side="super",
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
-            on_served=self._announce,
+            on_served=partial(self._handle_complete, rule.resource.kind),
             label_selector=selector,
             is_built_in=rule.spec.definition == "BuiltIn",
         )
@@ -296,6 +302,10 @@ class RuledCaches:
         watch = self._watches.get(name)
         if new is None and watch is not None and watch.rule.is_deleting:
             self._is_changed.set()
+
+    def _handle_complete(self, kind: str) -> None:
+        self._announce()
+        self._on_complete(kind)
 
     def _handle_hosts(self, kind: str, old: Entry | None, new: Entry | None, _: bool) -> None:
         """Report the hosts that an object has acquired or released."""

@@ -129,7 +129,7 @@ async def _write_status(
         own, mirror.build(live), mirror.shape.fields
     ):
         return
-    live = session.sanitizer.sanitize_status(live)
+    live = sync_up.build_shown(mirror.row, own, live, session)
     bare = {**own, "status": {}}
     await sync_up.write_status(
         mirror.row,

@@ -48,7 +48,8 @@ async def sync_up(
     """Write the differences to the tenant."""
     if kind.direction is not SyncDirection.DOWN_UP:
         return
-    own, live = tenant_x.decode(), session.sanitizer.sanitize_status(live)
+    own = tenant_x.decode()
+    live = build_shown(kind, own, live, session)
     observed = ObservedTenantObject(tenant_x, own)
     body = kind.build_spec_up(own, live) if kind.build_spec_up is not None else None
     metadata = await build_metadata_up(kind, tenant_x, own, live, session)
@@ -71,6 +72,13 @@ async def sync_up(
         types=types,
         is_just_changed=is_just_changed,
     )
+
+
+def build_shown(kind: SyncedKind, own: Object, live: Mapping[str, Any], session: Session) -> Object:
+    """Return a super object whose status is in the tenant's names."""
+    if kind.show_status is None:
+        return session.sanitizer.sanitize_status(live)
+    return session.sanitizer.sanitize_ruled_status(kind.show_status(own, live))
 
 
 async def build_metadata_up(

@@ -54,7 +54,10 @@ class HomeEvents(SuperEvents):
         for store in (below.stores["Ingress"], below.other_ingresses):
             store.subscribe(self._handle_foreign_ingress)
         below.ruled.subscribe_kinds(
-            self._handle_ruled_kind, self._handle_ruled_source, self._handle_hosts
+            self._handle_ruled_kind,
+            self._handle_ruled_source,
+            self._handle_hosts,
+            self._enqueue_left_copies,
         )
         for kind, store in below.classes.items():
             store.subscribe(partial(self._handle_class, kind))
@@ -123,6 +126,20 @@ class HomeEvents(SuperEvents):
     def _handle_ruled_kind(self, kind: str, store: Store) -> None:
         """Subscribe to the copies of a kind that a SyncRule has begun to sync."""
         store.subscribe(partial(self._handle_super_object, kind))
+
+    def _enqueue_left_copies(self, kind: str) -> None:
+        """Queue the copies of a kind in sessions whose tenants have no rule for it.
+
+        A session that began before the cache was complete concluded nothing from it.
+        """
+        below = self._home
+        for session in self.sessions.values() if kind in below.stores else ():
+            if kind in session.kinds or not session.is_removed_kind(kind):
+                continue
+            for entry in below.list_owned(kind, session.tenant.uid):
+                key = below.get_key(kind, entry)
+                if key is not None:
+                    session.enqueue(key, low=True)
 
     def _handle_ruled_source(self, kind: str, old: Entry | None, new: Entry | None) -> None:
         """Queue an object that a SyncRule shows to tenants."""

@@ -10,7 +10,7 @@ import time
 import structlog
 
 from kubeio import Object
-from syncer.controllers import sync_down
+from syncer.controllers import sync_down, sync_up
 from syncer.controllers.pods import assign_cluster, node_selection, pod_networks
 from syncer.controllers.pods import pod_reconciler as flow
 from syncer.controllers.sync_down import ObjectPair
@@ -155,7 +155,7 @@ def _bodies_differ(kind: SyncedKind, key: Key, both: CompareTwin, session: Sessi
     except RejectedError:
         return False
     return kind.change(super_x, twin) is not None or _differs_in_tenant(
-        kind, key, tenant_x, session.sanitizer.sanitize_status(super_x), session
+        kind, key, tenant_x, sync_up.build_shown(kind, tenant_x, super_x, session), session
     )
 
 

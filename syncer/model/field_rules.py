@@ -25,7 +25,14 @@ class AllowScalar:
 
 @dataclass(frozen=True, slots=True)
 class AllowMap:
-    """Verdict: a map with keys of the tenant's choice and scalar values is synced unchanged."""
+    """Verdict: a map with keys of the tenant's choice and scalar values is synced unchanged.
+
+    A key that is one of `closed` rejects the object.
+    """
+
+    closed: frozenset[str] = frozenset()
+    rule: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,7 @@ class FieldWalk:
             case AllowScalar():
                 return self._copy_scalars(value, path)
             case AllowMap():
-                return self._copy_map(value, path)
+                return self._copy_map(value, rule, path)
             case AllowTree():
                 return self._copy_tree(value, rule, path)
             case AllowValues():
@@ -164,10 +171,15 @@ class FieldWalk:
             return value
         return self._report_malformed(path, "a plain value")
 
-    def _copy_map(self, value: Json, path: str) -> Json:
-        if isinstance(value, dict) and all(isinstance(inner, _SCALARS) for inner in value.values()):
-            return dict(value)
-        return self._report_malformed(path, "a map of plain values")
+    def _copy_map(self, value: Json, rule: AllowMap, path: str) -> Json:
+        if not isinstance(value, dict) or not all(
+            isinstance(inner, _SCALARS) for inner in value.values()
+        ):
+            return self._report_malformed(path, "a map of plain values")
+        closed = rule.closed.intersection(value)
+        for name in sorted(closed):
+            self._report_closed(rule, f"{path}.{name}")
+        return {name: inner for name, inner in value.items() if name not in closed}
 
     def _copy_tree(self, value: Json, rule: AllowTree, path: str) -> Json:
         if isinstance(value, list):
@@ -179,7 +191,7 @@ class FieldWalk:
         copied: dict[str, Json] = {}
         for name, inner in value.items():
             if name in rule.closed:
-                self.problems.append(RejectionProblem(rule.rule, f"{path}.{name}", rule.text))
+                self._report_closed(rule, f"{path}.{name}")
             else:
                 copied[name] = self._copy_tree(inner, rule, f"{path}.{name}")
         return copied
@@ -193,6 +205,9 @@ class FieldWalk:
                 text = f"must not be {str(item)[:_MAX_SHOWN_CHARACTERS]!r}. {rule.text}"
                 self.problems.append(RejectionProblem(rule.rule, path, text))
         return copied
+
+    def _report_closed(self, rule: AllowMap | AllowTree, path: str) -> None:
+        self.problems.append(RejectionProblem(rule.rule, path, rule.text))
 
     def _report_unknown(self, value: Json, path: str) -> None:
         if not _is_empty(value):

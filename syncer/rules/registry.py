@@ -163,6 +163,9 @@ class SyncedKind:
     list_awaited: Callable[[TenantObject], Collection[tuple[str, str, str]]] | None = None
     """Return field, tenant namespace and name of the claims that must be synced before an object.
     For kinds of SyncRules."""
+    show_status: Callable[[TenantObject, Mapping[str, Any]], Object] | None = None
+    """Return a super object with the parts of its status that the tenant sees, and with the
+    tenant's namespaces in its references. For kinds of SyncRules."""
     build_spec_up: SpecBuilder | None = None
     build_status_up: StatusBuilder | None = None
     is_expected: Callable[[errors.ApiError], bool] = never_expected

@@ -24,6 +24,8 @@ _LABEL_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _NODE_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 _ROOT_PATTERN = re.compile(r".+-[0-9a-f]{6}-.+")
 """Form of the names of root namespaces and of super namespaces."""
+_ROOT_PART_PATTERN = re.compile(r"-[0-9a-f]{6}-")
+"""Part that the names of all root namespaces and super namespaces have."""
 _DIGEST_CHARACTERS = 6
 """Characters between namespace and name in the name of a root namespace, without the hyphens."""
 _CONTAINER_WRITTEN_FIELDS = frozenset({"terminated"})
@@ -54,7 +56,7 @@ class Sanitizer:
     def sanitize_text(self, text: str, *, node: str = "") -> str:
         """Return a text without foreign names. `node` is a node that the tenant may know."""
         text = text[:MAX_TEXT]
-        text = _LABEL_PATTERN.sub(lambda found: self._replace_label(found.group()), text)
+        text = self._replace_labels(text)
         return _NODE_PATTERN.sub(lambda found: self._replace_node(found.group(), node), text)
 
     def sanitize_status(self, body: Mapping[str, Any], *, node: str = "") -> Object:
@@ -63,6 +65,34 @@ class Sanitizer:
         if not found or b'"message":"' not in orjson.dumps(found):
             return dict(body)
         return {**body, "status": self._sanitize_messages(found, node)}
+
+    def sanitize_ruled_status(self, body: Mapping[str, Any]) -> Object:
+        """Return a super object without foreign namespaces in any text and key of its status.
+
+        The fields of a kind of a SyncRule have no known meaning, so each may name a namespace. A
+        name of a node may be the value of a field, such as the pool of a device, and stays there.
+        """
+        return {**body, "status": self._sanitize_texts(body.get("status"))}
+
+    def _sanitize_texts(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._replace_namespaces(value)
+        if isinstance(value, list):
+            return [self._sanitize_texts(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            self._replace_namespaces(key): self.sanitize_text(inner)
+            if key == "message" and isinstance(inner, str)
+            else self._sanitize_texts(inner)
+            for key, inner in value.items()
+        }
+
+    def _replace_namespaces(self, text: str) -> str:
+        """Return a text of any length without foreign namespaces. Most texts have none."""
+        if _ROOT_PART_PATTERN.search(text) is None:
+            return text
+        return self._replace_labels(text[:MAX_TEXT])
 
     def _sanitize_messages(self, value: Any, node: str) -> Any:
         if isinstance(value, list):
@@ -77,6 +107,9 @@ class Sanitizer:
             else self._sanitize_messages(inner, node)
             for key, inner in value.items()
         }
+
+    def _replace_labels(self, text: str) -> str:
+        return _LABEL_PATTERN.sub(lambda found: self._replace_label(found.group()), text)
 
     def _replace_label(self, word: str) -> str:
         if self._home.agent_pods.get(self._home.namespace, word) is not None:

@@ -159,13 +159,24 @@ def _list_reference_paths(references: tuple[RuleReference, ...]) -> list[str]:
     return found
 
 
+def is_reported(body: Mapping[str, Any]) -> bool:
+    """Return whether vc-manager has reported about the current generation."""
+    return bool(_list_reported(body))
+
+
 def _is_ready(body: Mapping[str, Any]) -> bool:
+    return "True" in _list_reported(body)
+
+
+def _list_reported(body: Mapping[str, Any]) -> list[Any]:
+    """Return the status of the condition Ready of the current generation."""
     status = body.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None
     generation = body["metadata"].get("generation")
-    return any(
-        isinstance(each, dict)
-        and (each.get("type"), each.get("status")) == ("Ready", "True")
-        and each.get("observedGeneration") == generation
+    return [
+        each.get("status")
         for each in conditions or ()
-    )
+        if isinstance(each, dict)
+        and each.get("type") == "Ready"
+        and each.get("observedGeneration") == generation
+    ]

@@ -16,8 +16,16 @@ from kubeio.api.client import Client
 from syncer.rbac import SUPER_RBAC_RULES
 from syncer.rules.network import default_policies
 from tenancy import names, resources, wellknown
-from tenancy.resources import CONFIG_MAPS, LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource
+from tenancy.resources import (
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    LEASES,
+    NAMESPACES,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from tests.chart.gate import SAMPLES, AdmissionStage, marked, refused, root, sample, tenant, token
+from tests.support.eventually import eventually
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
 from tests.support.syncer.tenant_views import entry_of, network_view
@@ -162,6 +170,50 @@ async def test_a_wider_role_of_the_account_is_inside_the_gate_too(stage):
             await refused(lambda path=path, body=body: stage.thief.raw("POST", path, body=body))
     finally:
         await stage.admin.delete(resources.CLUSTER_ROLE_BINDINGS, binding["metadata"]["name"])
+
+
+async def test_a_copy_of_a_sync_rule_stays_in_the_namespaces_of_its_tenant(stage):
+    """The role of a rule is cluster-wide. No row of the gate names the kind."""
+    resource, kind = Resource("shop.example.io", "v1", "widgets", "Widget"), CLUSTER_ROLES.group
+    version = {"name": "v1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object"}}
+    definition = {
+        "metadata": {"name": "widgets.shop.example.io"},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget"},
+            "versions": [version],
+        },
+    }
+    name = fresh_name("sync-rule")
+    verbs = ["get", "list", "watch", "create", "update", "delete"]
+    rules = [{"apiGroups": [resource.group], "resources": ["widgets"], "verbs": verbs}]
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": kind, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "vc-syncer", "namespace": NAMESPACE}],
+    }
+    await stage.admin.create(resources.CUSTOM_RESOURCE_DEFINITIONS, definition)
+    await stage.admin.create(CLUSTER_ROLES, {"metadata": {"name": name}, "rules": rules})
+    await stage.admin.create(resources.CLUSTER_ROLE_BINDINGS, binding)
+    try:
+        await eventually(lambda: stage.thief.list(resource))
+        own, home = marked(stage.own), stage.namespace(stage.own)
+        for namespace, marks in (
+            *((place, own) for place in ("kube-system", "default", NAMESPACE, stage.own.root)),
+            (stage.namespace(stage.foreign), own),
+            (home, marked(stage.foreign)),
+            (home, {}),
+        ):
+            body = sample(resource, namespace, marks)
+            await refused(lambda body=body: stage.thief.create(resource, body, dry_run=True))
+        await stage.thief.create(resource, sample(resource, home, own), dry_run=True)
+    finally:
+        await stage.admin.delete(resources.CLUSTER_ROLE_BINDINGS, name)
+        await stage.admin.delete(CLUSTER_ROLES, name)
+        crd = definition["metadata"]["name"]
+        await stage.admin.delete(resources.CUSTOM_RESOURCE_DEFINITIONS, crd)
 
 
 def sample_deployment(namespace: str) -> Object:

@@ -68,7 +68,7 @@ async def reconcile_content(means: ReconcileContext, key: ReconcileKey) -> Resul
     )
     if rules is not None and (rules or _has_condition(body, wellknown.SHARED_OBJECTS_READY)):
         verdicts |= await _reconcile_shared(means, client, cluster, rules, own_key)
-    applied: list[Mapping[str, str]] | None = None
+    applied: list[Mapping[str, Any]] | None = None
     if cluster.spec.addons:
         verdict, applied = await _apply_addons(means, client, cluster)
         verdicts[wellknown.ADDONS_APPLIED] = verdict
@@ -143,7 +143,7 @@ async def _reconcile_shared(
 
 async def _apply_addons(
     means: ReconcileContext, client: Client, cluster: VirtualCluster
-) -> tuple[_ContentCondition, list[Mapping[str, str]] | None]:
+) -> tuple[_ContentCondition, list[Mapping[str, Any]] | None]:
     try:
         result = await addons.apply_addons(means, client, cluster)
     except errors.KubeError as problem:
@@ -160,7 +160,7 @@ async def _write_status(
     cluster: VirtualCluster,
     body: Object,
     verdicts: Mapping[str, _ContentCondition],
-    applied: list[Mapping[str, str]] | None,
+    applied: list[Mapping[str, Any]] | None,
 ) -> None:
     """Write the conditions and `status.addons`, if they changed. `applied` None: as before."""
     status: Mapping[str, Any] = body.get("status") or {}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from syncer.model.field_rules import (
-    ALLOW_MAP,
     ALLOW_SCALAR,
+    AllowMap,
     AllowTree,
     FieldRule,
     FieldWalk,
@@ -29,23 +29,28 @@ _CLOSED_TEXT = "must not be set here, because it would use rights of the super c
 
 def build_table(rule: str, paths: Iterable[str]) -> Mapping[str, FieldRule]:
     """Return the table of a rule for these paths."""
-    tree = AllowTree(CLOSED_FIELDS, CLOSED, f"{_CLOSED_TEXT} (SyncRule {rule})")
-    return _build_fields(field_paths.build_tree(paths), tree)
+    text = f"{_CLOSED_TEXT} (SyncRule {rule})"
+    return _build_fields(field_paths.build_tree(paths), text)
 
 
-def _build_fields(nodes: Mapping[str, FieldNode], tree: AllowTree) -> Mapping[str, FieldRule]:
-    return {name: _build_field(node, tree) for name, node in nodes.items()}
+def _build_fields(nodes: Mapping[str, FieldNode], text: str) -> Mapping[str, FieldRule]:
+    return {name: _build_field(node, text) for name, node in nodes.items()}
 
 
-def _build_field(node: FieldNode, tree: AllowTree) -> FieldRule:
+def _build_field(node: FieldNode, text: str) -> FieldRule:
+    """Return the rule of a field. `text` explains a closed name.
+
+    Hazard: a map and a tree have names of the tenant's choice, so both must refuse closed names.
+    Otherwise `spec.*` passes `privileged`.
+    """
     match node.leaf:
         case "Value":
             return ALLOW_SCALAR
         case "Map":
-            return ALLOW_MAP
+            return AllowMap(CLOSED_FIELDS, CLOSED, text)
         case "Tree":
-            return tree
-    fields = _build_fields(node.fields, tree)
+            return AllowTree(CLOSED_FIELDS, CLOSED, text)
+    fields = _build_fields(node.fields, text)
     return ListOfObjects(fields) if node.is_list else ObjectFields(fields)
 
 
@@ -54,6 +59,8 @@ class RuleWalk(FieldWalk):
     """A walk that names the SyncRule in each problem."""
 
     rule: str = ""
+    is_forbidden: bool = False
+    """Whether an existing copy must go, because an earlier version passed a closed field."""
 
     def copy_fields(self, body: Any, table: Mapping[str, FieldRule]) -> dict[str, Any]:
         """Return the fields of an object that its table names."""
@@ -62,6 +69,10 @@ class RuleWalk(FieldWalk):
             RejectionProblem(each.rule, each.path.lstrip("."), each.text) for each in self.problems
         ]
         return copied
+
+    def _report_closed(self, rule: AllowMap | AllowTree, path: str) -> None:
+        self.is_forbidden = True
+        self.problems.append(RejectionProblem(rule.rule, path, rule.text))
 
     def _report_unknown(self, value: Any, path: str) -> None:
         if value is None or value in ("", [], {}):

@@ -25,6 +25,10 @@ from tenancy.sync_rules.specs import RuleReference, SyncRule
 REFERENCE = "sync-rule-reference"
 OTHER_NAMESPACE = "another-namespace"
 """Replaces a namespace in a status that is not the tenant's."""
+_NOT_SYNCED = (
+    "names the kind {kind}, which is not synced for you. Name another kind, or ask your platform"
+    " administrator to select its SyncRule in the TenantPolicy"
+)
 
 
 def is_shown(rule: SyncRule, entry: Entry) -> bool:
@@ -65,7 +69,9 @@ class ReferenceWalk:
 
     def _rewrite_name(self, reference: RuleReference, holder: Any, key: Any, where: str) -> None:
         kind, value = reference.kinds[0], holder[key]
-        if isinstance(value, list):
+        if value and not self._is_synced(kind):
+            self._report(where, _NOT_SYNCED.format(kind=kind))
+        elif isinstance(value, list):
             holder[key] = [self._get_super_name(kind, each, "", where) for each in value]
         elif value:
             holder[key] = self._get_super_name(kind, value, "", where)
@@ -74,6 +80,9 @@ class ReferenceWalk:
         kind = found.get("kind") or reference.kinds[0]
         if kind not in reference.kinds:
             self._report(f"{where}.kind", f"must be {' or '.join(reference.kinds)}")
+            return
+        if not self._is_synced(kind):
+            self._report(f"{where}.kind", _NOT_SYNCED.format(kind=kind))
             return
         for name in ("group", "apiGroup"):
             if name in found and found[name] != self._get_group(kind):
@@ -145,6 +154,10 @@ class ReferenceWalk:
                 " platform administrator to set spec.network.externalNameBackends of the"
                 " TenantPolicy",
             )
+
+    def _is_synced(self, kind: str) -> bool:
+        """Return whether the tenant has a kind. Otherwise no rule checks the named object."""
+        return kind in REFERENCE_KINDS or kind in CLASS_KINDS or kind in self.rules_by_kind
 
     def _get_group(self, kind: str) -> str:
         target = self.rules_by_kind.get(kind)

@@ -8,9 +8,12 @@ a CRD and may add any field to it.
 """
 
 import copy
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from kubeio import Object
 from kubeio.cache.store import Entry
@@ -35,6 +38,9 @@ from tenancy.ownership import Tenant
 from tenancy.sync_rules.specs import SyncRule, list_body_paths, list_status_paths
 from tenancy.sync_rules.status_rules import get_built_in_kind
 
+ITEM_NAME = "name"
+"""Field that identifies an item of a list, if each item has another value."""
+_SORTED = orjson.OPT_SORT_KEYS
 _NO_FIELDS: Mapping[str, FieldRule] = {}
 
 
@@ -95,7 +101,8 @@ class RuledKind:
             status_owner=StatusOwnership(fields=frozenset(self._status.table)),
             list_references=self.list_references,
             list_awaited=self.list_awaited,
-            build_status_up=self.build_status_up if shows else None,
+            show_status=self.show_status,
+            build_status_up=self._status.build_patch if shows else None,
         )
 
     def is_wanted(self, entry: Entry, _: TenantView) -> bool:
@@ -121,6 +128,8 @@ class RuledKind:
         walk = field_tables.RuleWalk(rule=rule.name)
         copied = walk.copy_fields(body, self._table)
         malformed = walk.problems or list(hostnames.find_malformed(rule, body))
+        if walk.is_forbidden:
+            raise ForbiddenObjectError(*malformed)
         if malformed:
             raise RejectedError(*malformed)
         foreign = list(hostnames.find_problems(rule, own, view))
@@ -167,15 +176,13 @@ class RuledKind:
             "metadata": metadata,
         }
 
-    def build_status_up(
-        self, own: Mapping[str, Any], live: Mapping[str, Any], types: Collection[str] = ()
-    ) -> Object | None:
-        """Return the merge patch of the tenant's status, or None."""
+    def show_status(self, own: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
+        """Return a super object with the shown parts of its status, in the tenant's namespaces."""
         shown = self._status.copy_fields(live)
         references.restore_namespaces(
             shown, self.rule, own, self._rules_by_kind, self._get_super_namespace
         )
-        return self._status.build_patch(own, shown, types)
+        return {**live, "status": shown}
 
     def _get_super_namespace(self, namespace: str) -> str:
         return names.build_super_namespace(self._tenant.root, self._tenant.uid, namespace)
@@ -199,10 +206,10 @@ class ShownStatus:
         return field_tables.copy_status(found, self.table)
 
     def build_patch(
-        self, own: Mapping[str, Any], shown: Mapping[str, Any], types: Collection[str]
+        self, own: Mapping[str, Any], live: Mapping[str, Any], types: Collection[str] = ()
     ) -> Object | None:
-        """Return the merge patch of the tenant's status, or None."""
-        before = as_mapping(own.get("status"))
+        """Return the merge patch of the tenant's status, or None. `live` has the shown status."""
+        before, shown = as_mapping(own.get("status")), as_mapping(live.get("status"))
         owner = StatusOwnership(fields=frozenset(before if self._is_whole else self.table))
         patch = status_ownership.build_patch(owner, before, shown, types)
         if not patch:
@@ -241,7 +248,8 @@ class RuledMirror:
             direction=SyncDirection.DOWN_UP,
             update_method=UpdateMethod.REPLACE,
             status_owner=StatusOwnership(fields=frozenset(self._status.table)),
-            build_status_up=self.build_status_up if rule.shows_status else None,
+            show_status=self.show_status,
+            build_status_up=self._status.build_patch if rule.shows_status else None,
         )
 
     def get_source(self, tenant_namespace: str) -> str | None:
@@ -262,11 +270,9 @@ class RuledMirror:
         """Return whether the rule shows a super object."""
         return references.is_shown(self.rule, entry)
 
-    def build_status_up(
-        self, own: Mapping[str, Any], live: Mapping[str, Any], types: Collection[str] = ()
-    ) -> Object | None:
-        """Return the merge patch of the tenant's status, or None."""
-        return self._status.build_patch(own, self._status.copy_fields(live), types)
+    def show_status(self, _: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
+        """Return a super object with the shown parts of its status."""
+        return {**live, "status": self._status.copy_fields(live)}
 
     def build(self, super_x: Mapping[str, Any]) -> Object:
         """Return the object as the tenant sees it."""
@@ -287,31 +293,70 @@ class RuledMirror:
 def merge_listed(
     live: Mapping[str, Any], wanted: Mapping[str, Any], table: Mapping[str, FieldRule]
 ) -> Object:
-    """Return the live fields with the listed ones as wanted. Lists and trees are taken whole."""
+    """Return the live fields with the listed ones as wanted. Trees are taken whole.
+
+    An object that is not wanted keeps its unlisted fields, and is dropped if it has none.
+    """
     merged = dict(live)
     for name, rule in table.items():
         there, value = live.get(name), wanted.get(name)
         if isinstance(rule, ObjectFields) and isinstance(there, dict):
-            merged[name] = merge_listed(there, as_mapping(value), rule.fields)
+            found = merge_listed(there, as_mapping(value), rule.fields)
+            merged[name] = found if found or value is not None else None
         elif isinstance(rule, ListOfObjects) and isinstance(there, list) and value is not None:
             merged[name] = _merge_items(there, value, rule.fields)
-        elif value is None:
-            merged.pop(name, None)
         else:
             merged[name] = value
+        if merged[name] is None:
+            del merged[name]
     return merged
 
 
 def _merge_items(there: list[Any], wanted: list[Any], table: Mapping[str, FieldRule]) -> list[Any]:
-    """Return the wanted items. Each keeps the unlisted fields of the live item at its place."""
-    if len(there) != len(wanted):
-        return wanted
-    return [
-        merge_listed(live, item, table)
-        if isinstance(live, dict) and isinstance(item, dict)
-        else item
-        for live, item in zip(there, wanted, strict=True)
-    ]
+    """Return the wanted items. Each keeps the unlisted fields of the live item that it stands for.
+
+    Hazard: the place of an item proves nothing. Otherwise two items that change places exchange
+    what a controller of the super cluster has written into them.
+    """
+    identify = _find_identity(there, wanted, table)
+    found: defaultdict[Hashable, deque[dict[str, Any]]] = defaultdict(deque)
+    for live in there:
+        if isinstance(live, dict):
+            found[identify(live)].append(live)
+    merged: list[Any] = []
+    for item in wanted:
+        same = found[identify(item)] if isinstance(item, dict) else None
+        merged.append(merge_listed(same.popleft(), item, table) if same else item)
+    return merged
+
+
+def _find_identity(
+    there: list[Any], wanted: list[Any], table: Mapping[str, FieldRule]
+) -> Callable[[dict[str, Any]], Hashable]:
+    """Return the function that identifies an item: by its name, or by all its listed fields."""
+    for items in (there, wanted):
+        found = [each.get(ITEM_NAME) if isinstance(each, dict) else None for each in items]
+        texts = {each for each in found if isinstance(each, str)}
+        if ITEM_NAME not in table or len(texts) != len(items):
+            return lambda item: orjson.dumps(_take_listed(item, table), option=_SORTED)
+    return lambda item: str(item[ITEM_NAME])
+
+
+def _take_listed(value: Mapping[str, Any], table: Mapping[str, FieldRule]) -> Object:
+    """Return the listed fields of an object, without empty ones."""
+    found: Object = {}
+    for name, rule in table.items():
+        inner = value.get(name)
+        if isinstance(rule, ObjectFields) and isinstance(inner, dict):
+            inner = _take_listed(inner, rule.fields)
+        elif isinstance(rule, ListOfObjects) and isinstance(inner, list):
+            inner = [
+                _take_listed(each, rule.fields) if isinstance(each, dict) else each
+                for each in inner
+            ]
+        if _drop_empty(inner) is not None:
+            found[name] = inner
+    return found
 
 
 def _drop_empty(value: Any) -> Any:

@@ -60,19 +60,25 @@ CONDITION = {
 }
 
 
-def build_gateway(name: str, labels: dict[str, str], port: int = 80) -> Object:
-    """Return a Gateway of the super cluster."""
-    listener: Object = {"name": "web", "port": port, "protocol": "HTTP"}
-    listener["allowedRoutes"] = {"namespaces": {"from": "All"}}
+WEB: Object = {"name": "web", "port": 80, "protocol": "HTTP"}
+"""Listener of a Gateway."""
+
+
+def build_gateway(name: str, labels: dict[str, str], *listeners: Object) -> Object:
+    """Return a Gateway of the super cluster, whose listeners accept routes of all namespaces."""
+    allowed = {"allowedRoutes": {"namespaces": {"from": "All"}}}
+    found = [{**each, **allowed} for each in listeners or (WEB,)]
     return {
         "metadata": {"name": name, "labels": labels},
-        "spec": {"gatewayClassName": "edge", "listeners": [listener]},
+        "spec": {"gatewayClassName": "edge", "listeners": found},
     }
 
 
-def build_route(name: str, *hosts: str, gateway: str = "shared", **rule: Any) -> Object:
+def build_route(
+    name: str, *hosts: str, gateway: str = "shared", section: str = "web", **rule: Any
+) -> Object:
     """Return a route of a tenant with one rule."""
-    parent = {"name": gateway, "namespace": SHOWN, "sectionName": "web"}
+    parent = {"name": gateway, "namespace": SHOWN, "sectionName": section}
     rule.setdefault("backendRefs", [{"name": "web", "port": 80}])
     return {
         "metadata": {"name": name},

@@ -17,6 +17,13 @@ from tests.integration.syncer.objects import pod
 from tests.integration.syncer.rights import grant
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_services import service
+from tests.integration.syncer.test_sync_rules import (
+    RULED,
+    get_resource,
+    grant_kinds,
+    manage,
+    ruled,
+)
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
@@ -119,6 +126,31 @@ async def test_an_empty_store_deletes_nothing_until_a_person_confirms(own: Synce
         space = await own.namespace()
         await own.tenant_client.create(SERVICES, service("fresh"), namespace=space)
         await eventually(lambda: own.twin(SERVICES, space, "fresh"))
+
+
+@pytest.mark.thorough
+async def test_an_empty_store_deletes_no_copy_of_a_ruled_kind(own: SyncerWorld):
+    """REL-18: the new store has neither the objects of a SyncRule nor their CRD."""
+    gadget = get_resource("Gadget")
+    async with ruled(own, "Gadget"), own.syncer():
+        space = await furnish(own)
+        body = {**RULED["Gadget"].body, "metadata": {"name": "g"}}
+        await eventually(lambda: own.tenant_client.create(gadget, body, namespace=space), within=60)
+        await eventually(lambda: own.twin(gadget, space, "g"), within=60)
+        await own.idle()
+        since = own.mark("super")
+        await wipe_store(own)
+        await held(own)
+        await grant_kinds(own)
+        await manage(own)  # the new store has the CRD, and no object of it
+        await eventually(lambda: own.tenant_client.list(gadget), within=30)
+        await asyncio.sleep(2)
+        assert deletes(own, since) == []
+        assert await own.has_twin(gadget, space, "g")
+
+        new = await own.tenant_client.get(NAMESPACES, "kube-system")
+        await confirm_deletes(own, new["metadata"]["uid"])
+        await gone(lambda: own.twin(gadget, space, "g"), within=60)
 
 
 async def test_the_old_stores_return_ends_the_hold(own: SyncerWorld, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -237,6 +237,30 @@ async def test_life(world: SyncerWorld, kind: str, monkeypatch: pytest.MonkeyPat
         await test_kinds.test_life(world, get_row(world, rules, kind))
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", RULED)
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_kinds.test_the_resync_finds_what_events_missed,
+        test_kinds.test_a_foreign_object_of_the_name_is_left_alone,
+    ],
+)
+async def test_checks_of_built_in_kinds(
+    world: SyncerWorld,
+    kind: str,
+    check: Callable[[SyncerWorld, SyncedKind], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """A missed event is found by the resync, and a foreign object stays as it is."""
+    monkeypatch.setattr(test_kinds, "SAMPLES", {**samples.SAMPLES, **RULED})
+    async with ruled(world, *RULED) as rules, world.syncer():
+        await eventually(
+            lambda: kind in world.session.kinds and world.session.is_served(kind), within=60
+        )
+        await check(world, get_row(world, rules, kind))
+
+
 async def test_references_status_and_refusals(world: SyncerWorld):
     """References are rewritten, the status comes back, and an unlisted field is refused."""
     async with ruled(world, "Widget", "Gadget"), world.syncer():
@@ -321,6 +345,33 @@ async def test_rules_come_and_go_while_the_syncer_runs(world: SyncerWorld, remov
         else:
             assert not await world.has_twin(gadget, space, "g")
         await world.tenant_client.get(gadget, "g", namespace=space)  # the tenant's object stays
+
+
+@pytest.mark.thorough
+async def test_a_rule_that_ends_while_the_syncer_is_away_deletes_its_copies(world: SyncerWorld):
+    """A deletion raises the generation, so the rule is not Ready until vc-manager reports again."""
+    gadget = get_resource("Gadget")
+    async with ruled(world, "Gadget", removalPolicy="Delete"):
+        async with world.syncer():
+            space = await world.namespace()
+            body = {**RULED["Gadget"].body, "metadata": {"name": "g"}}
+            await eventually(
+                lambda: world.tenant_client.create(gadget, body, namespace=space), within=30
+            )
+            await eventually(lambda: world.twin(gadget, space, "g"), within=30)
+        await world.super_client.delete(SYNC_RULES, KINDS["Gadget"])
+        async with world.syncer():
+            await asyncio.sleep(2)
+            assert await world.has_twin(gadget, space, "g")
+            assert (await world.super_client.list(SYNC_RULES))["items"]
+            await manage(world)
+            await eventually(
+                lambda: world.super_client.list(SYNC_RULES),
+                until=lambda found: not found["items"],
+                within=60,
+            )
+            assert not await world.has_twin(gadget, space, "g")
+            await world.tenant_client.get(gadget, "g", namespace=space)
 
 
 async def test_bad_rules_have_a_condition_with_a_remedy(world: SyncerWorld):

@@ -1,13 +1,13 @@
 """Manifests of `spec.addons`, applied in the tenant with the rights of a tenant admin.
 
 Owns the reads and writes. `vcmanager.plan.content.addon_manifests` decides about the text. Hazard:
-the manifests of a ConfigMap are applied once for each content of it. A repetition would revert what
-the tenant has changed since.
+the manifests of a ConfigMap are applied once for each content of it, also while the tenant refuses
+one of them. A repetition would revert what the tenant has changed since.
 """
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -16,7 +16,7 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, Resource
-from tenancy.specs import VirtualCluster
+from tenancy.specs import AddonStatus, VirtualCluster
 from vcmanager.plan.content import addon_manifests
 from vcmanager.plan.content.addon_manifests import AddonObject
 from vcmanager.runtime.content_sources import ContentSource
@@ -31,8 +31,9 @@ _MAX_PROBLEM_CHARACTERS = 400
 class AddonResult(NamedTuple):
     """Result of one reconcile."""
 
-    applied: tuple[Mapping[str, str], ...]
-    """`status.addons`: name and digest of each ConfigMap that was applied in full."""
+    applied: tuple[Mapping[str, Any], ...]
+    """`status.addons`: name and digest of each ConfigMap that was applied in full, and the applied
+    objects of every other one."""
     problems: tuple[str, ...]
 
 
@@ -48,9 +49,9 @@ async def apply_addons(
     means: ReconcileContext, client: Client, cluster: VirtualCluster
 ) -> AddonResult:
     """Apply the ConfigMaps whose content was not applied yet. `client` is the tenant's."""
-    before = {each.name: each.digest for each in cluster.status.addons}
+    before = {each.name: each for each in cluster.status.addons}
     kinds = _ServedKinds(client)
-    applied: list[Mapping[str, str]] = []
+    applied: list[Mapping[str, Any]] = []
     problems: list[str] = []
     for addon in cluster.spec.addons:
         name = addon.name
@@ -64,17 +65,28 @@ async def apply_addons(
                 f" {cluster.tenant.namespace}. Create it, or remove it from spec.addons."
             )
             if name in before:
-                applied.append({"name": name, "digest": before[name]})
+                applied.append(_build_status(before[name]))
             continue
         digest = addon_manifests.compute_digest(found)
-        if before.get(name) != digest:
+        earlier = before.get(name, AddonStatus(name=name, digest=""))
+        if earlier.digest != digest:
             parsed = await asyncio.to_thread(addon_manifests.parse_manifests, found)
-            failed = [*parsed.problems, *await _apply_all(client, kinds, parsed.objects)]
+            done, failed = await _apply_all(client, kinds, parsed.objects, earlier.objects)
+            failed = [*parsed.problems, *failed]
             if failed:
                 problems += failed
+                if done:
+                    applied.append(
+                        _build_status(AddonStatus(name=name, digest="", objects=tuple(done)))
+                    )
                 continue
         applied.append({"name": name, "digest": digest})
     return AddonResult(tuple(applied), _shorten(problems))
+
+
+def _build_status(found: AddonStatus) -> Mapping[str, Any]:
+    objects = {"objects": list(found.objects)} if found.objects else {}
+    return {"name": found.name, "digest": found.digest, **objects}
 
 
 def _shorten(problems: Sequence[str]) -> tuple[str, ...]:
@@ -84,11 +96,23 @@ def _shorten(problems: Sequence[str]) -> tuple[str, ...]:
 
 
 async def _apply_all(
-    client: Client, kinds: "_ServedKinds", objects: Sequence[AddonObject]
-) -> list[str]:
-    """Apply the objects in order. Return the problem of each that the tenant's API refused."""
-    problems = []
+    client: Client,
+    kinds: "_ServedKinds",
+    objects: Sequence[AddonObject],
+    earlier: Collection[str],
+) -> tuple[list[str], list[str]]:
+    """Apply the objects in order, except those with an earlier digest.
+
+    Return the digest of each object that is applied, and the problem of each that the tenant's API
+    refused.
+    """
+    done: list[str] = []
+    problems: list[str] = []
     for each in objects:
+        digest = addon_manifests.compute_object_digest(each.body)
+        if digest in earlier:
+            done.append(digest)
+            continue
         try:
             resource = await kinds.find(each.body["apiVersion"], each.body["kind"])
             if resource is None:
@@ -100,9 +124,10 @@ async def _apply_all(
                 continue
             body = addon_manifests.place_object(each.body, is_namespaced=resource.namespaced)
             await client.apply(resource, body, field_manager=FIELD_MANAGER, validation="Strict")
+            done.append(digest)
         except errors.ApiError as problem:
             problems.append(f"{each.title}: {_format_refusal(problem)}")
-    return problems
+    return done, problems
 
 
 def _format_refusal(problem: errors.ApiError) -> str:

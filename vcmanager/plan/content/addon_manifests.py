@@ -59,6 +59,13 @@ def compute_digest(config_map: Mapping[str, Any]) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
+def compute_object_digest(body: Object) -> str:
+    """Return the digest of one object of a manifest."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode(errors="replace")).hexdigest()[
+        :16
+    ]
+
+
 def parse_manifests(config_map: Mapping[str, Any]) -> ParsedAddon:
     """Return the objects of a ConfigMap, in the order in which they are applied."""
     name, data = config_map["metadata"]["name"], config_map.get("data") or {}

@@ -115,10 +115,11 @@ def build_wish(
 ) -> SharedWish:
     """Return the objects of a tenant, from the selected sources, each with its rule.
 
-    `namespaces` are those of the tenant, with their labels. If two sources have one name, the first
-    one in the order of the policy is used.
+    `namespaces` are those of the tenant, with their labels. If two sources have one name, each
+    namespace gets the first one in the order of the policy. Two rules may select one source.
     """
     objects: dict[ObjectKey, Object] = {}
+    origins: dict[ObjectKey, str] = {}
     problems: list[str] = []
     for rule, source in sources:
         where = f"{rule.kind} {rule.namespace}/{source['metadata']['name']}"
@@ -129,17 +130,17 @@ def build_wish(
         for namespace in select_namespaces(rule, namespaces):
             key: ObjectKey = (rule.kind, namespace, source["metadata"]["name"])
             if key in objects:
-                problems.append(
-                    f"{where} has the name of another shared object. Rename one of them."
-                )
-                break
+                problem = f"{where} has the name of another shared object. Rename one of them."
+                if origins[key] != where and problem not in problems:
+                    problems.append(problem)
+                continue  # the next namespace may have no such object
             if len(objects) >= MAX_OBJECTS:
                 problems.append(
                     f"{where} is left out, because a tenant gets at most {MAX_OBJECTS} objects."
                     " Select fewer objects or namespaces."
                 )
                 break
-            objects[key] = build_object(rule.kind, namespace, source)
+            objects[key], origins[key] = build_object(rule.kind, namespace, source), where
     return SharedWish(objects, tuple(problems))
 
 

@@ -40,7 +40,9 @@ async def test_a_finalizer_that_cannot_be_removed_is_tried_again(
         "deletionTimestamp": "2026-01-01T00:00:00Z",
         "finalizers": [wellknown.SYNC_RULE_FINALIZER],
     }
-    rules.put(parse_entry(orjson.dumps({"metadata": metadata, "spec": {}})), live=True)
+    refused = {"conditions": [{"type": "Ready", "status": "False", "observedGeneration": 2}]}
+    body = {"metadata": {**metadata, "generation": 2}, "spec": {}}
+    rules.put(parse_entry(orjson.dumps(body)), live=True)
     caches = RuledCaches(
         cast("Client", Refusing()),
         rules,
@@ -51,6 +53,11 @@ async def test_a_finalizer_that_cannot_be_removed_is_tried_again(
         is_budget_spent=lambda: False,
     )
     task = asyncio.create_task(caches.run())
+    await asyncio.sleep(0.05)
+    assert not attempts, "a rule of which vc-manager has not reported may have copies"
+    reported = {**body, "status": refused}
+    reported["metadata"] = {**body["metadata"], "resourceVersion": "6"}
+    rules.put(parse_entry(orjson.dumps(reported)), live=True)
     await eventually(lambda: len(attempts) == 3)
     await asyncio.sleep(0.05)
     assert attempts == ["widgets"] * 3

@@ -18,6 +18,8 @@ from tests.support.syncer.sessions import SessionWorld
 
 RESOURCE = {"group": "example.io", "version": "v1", "kind": "Widget", "plural": "widgets"}
 
+SYNCED = {"sync": "yes"}
+
 
 def build_world(**spec: Any) -> SessionWorld:
     """Return a world with one rule and a namespace that is ready."""
@@ -40,6 +42,14 @@ def has(world: SessionWorld, **spec: Any) -> None:
     """Have a tenant object on its server and in the cache."""
     entry = world.tenant_has("Widget", "x", spec=spec)
     world.above.has("Widget", "x", entry.decode())
+
+
+async def reconcile_twice(world: SessionWorld) -> None:
+    """Reconcile, have the caches follow the super cluster, and reconcile again."""
+    await reconcile(world, "Widget")
+    copy = parse_entry(orjson.dumps(world.below.object("Widget", "x")))
+    world.super_cluster.stores["Widget"].put(copy, live=True)
+    await reconcile(world, "Widget")
 
 
 async def test_an_object_is_copied_with_its_references_rewritten():
@@ -78,6 +88,71 @@ async def test_the_listed_status_comes_back_and_drift_is_reverted():
     store.put(parse_entry(orjson.dumps(world.below.object("Widget", "x"))), live=True)
     await reconcile(world, "Widget")
     assert world.above.object("Widget", "x")["status"] == {"phase": "Ready"}
+
+
+async def test_no_text_of_a_status_names_the_super_namespace():
+    """A rule shows a whole status, whose fields have no known meaning."""
+    world = build_world(statusFields=["status.**"], statusReferences=[])
+    has(world, size="s")
+    below = world.session.view.get_super_namespace("web")
+    status = {"url": f"http://x.{below}.svc", "conditions": [{"type": "Ready", "message": below}]}
+    twin = world.super_has("Widget", "x", spec={"size": "s"}, status=status)
+    world.below.has("Widget", "x", twin.decode())
+    await reconcile_twice(world)
+    shown = world.above.object("Widget", "x")["status"]
+    assert shown == {
+        "url": "http://x.web.svc",
+        "conditions": [{"type": "Ready", "message": "web"}],
+    }
+
+
+async def test_a_reference_in_a_status_is_in_the_tenants_names():
+    world = build_world(statusReferences=["status.at", "status.from"])
+    has(world, size="s", to={"kind": "Service", "name": "s", "namespace": "other"})
+    other, foreign = map(world.session.view.get_super_namespace, ("other", "unknown"))
+    status = {"at": {"name": "s", "namespace": other}, "from": {"namespace": foreign}}
+    twin = world.super_has("Widget", "x", spec={"size": "s"}, status=status)
+    world.below.has("Widget", "x", twin.decode())
+    await reconcile_twice(world)
+    assert world.above.object("Widget", "x")["status"] == {
+        "at": {"name": "s", "namespace": "other"},
+        "from": {"namespace": "another-namespace"},
+    }
+
+
+async def test_the_selector_of_a_rule_chooses_objects_by_their_labels():
+    world = build_world(selector={"matchLabels": {"sync": "yes"}})
+    has(world, size="s")
+    await reconcile(world, "Widget")
+    assert not world.below.writes("Widget")
+    metadata = {"labels": SYNCED, "resourceVersion": "51"}
+    entry = world.tenant_has("Widget", "x", spec={"size": "s"}, metadata=metadata)
+    world.above.has("Widget", "x", entry.decode())
+    await reconcile_twice(world)
+    assert world.below.object("Widget", "x")["spec"] == {"size": "s"}
+    entry = world.tenant_has("Widget", "x", spec={"size": "s"}, metadata={"resourceVersion": "52"})
+    world.above.has("Widget", "x", entry.decode())
+    await reconcile(world, "Widget")
+    assert world.below.writes("Widget")[-1][0] == "delete"
+
+
+async def test_the_status_of_a_tenant_that_owns_it_is_left_alone():
+    world = build_world(statusOwner="Tenant")
+    has(world, size="s")
+    twin = world.super_has("Widget", "x", spec={"size": "s"}, status={"phase": "Ready"})
+    world.below.has("Widget", "x", twin.decode())
+    await reconcile_twice(world)
+    assert not world.above.writes("Widget")
+
+
+async def test_a_closed_field_in_a_map_withdraws_the_copy_of_an_earlier_version():
+    world = build_world(fields=["spec.*"], references=[])
+    has(world, size="s", hostNetwork=True)
+    twin = world.super_has("Widget", "x", spec={"size": "s", "hostNetwork": True})
+    world.below.has("Widget", "x", twin.decode())
+    await reconcile(world, "Widget")
+    assert world.told() == ["SyncRejected"]
+    assert world.below.writes("Widget")[-1][0] == "delete"
 
 
 async def test_nothing_is_concluded_while_a_cache_is_incomplete():

@@ -62,6 +62,27 @@ def test_every_message_is_clean_and_nothing_else_is_touched(world: SessionWorld)
     assert body["status"]["message"] == f"see {THEIRS}"
 
 
+def test_every_text_of_a_ruled_status_is_clean(world: SessionWorld):
+    """A field of a SyncRule may have any meaning, such as an address or a map of namespaces."""
+    status = {
+        "url": f"http://x.{THEIRS}.svc",
+        "nodes": ["node-7", 7],
+        "spaces": {THEIRS: True, "node-7": None},
+        "terminated": f"see {THEIRS}",
+        "message": "on node-7",
+        "certificate": "a" * 9000,
+    }
+    clean = world.session.sanitizer.sanitize_ruled_status({"metadata": {}, "status": status})
+    assert clean["status"] == {
+        "url": "http://x.another-namespace.svc",
+        "nodes": ["node-7", 7],
+        "spaces": {"another-namespace": True, "node-7": None},
+        "terminated": "see another-namespace",
+        "message": "on another-node",
+        "certificate": "a" * 9000,
+    }
+
+
 @pytest.mark.parametrize(
     ("uid", "told"), [("7", "node-7"), ("other", "another-node"), ("", "another-node")]
 )

@@ -26,6 +26,7 @@ LISTED: dict[str, Any] = {
         (LISTED | {"ports": [{"number": 2, "name": "x"}]}, (UNLISTED, "spec.ports[0].name")),
         (LISTED | {"hostPath": {"path": "/"}}, (CLOSED, "spec.hostPath")),
         (LISTED | {"tree": {"hostPath": "/"}}, (CLOSED, "spec.tree.hostPath")),
+        (LISTED | {"labels": {"privileged": True}}, (CLOSED, "spec.labels.privileged")),
     ],
 )
 def test_a_field_that_no_path_names_is_refused(spec, problem):
@@ -35,6 +36,18 @@ def test_a_field_that_no_path_names_is_refused(spec, problem):
     assert all("SyncRule r" in each.text for each in walk.problems)
     if problem is None:
         assert copied == {"spec": LISTED}
+
+
+def test_a_map_of_the_whole_spec_refuses_every_closed_name():
+    walk = RuleWalk(rule="r")
+    hostile = {"hostNetwork": True, "privileged": True, "serviceAccountName": "admin", "size": 1}
+    copied = walk.copy_fields({"spec": hostile}, build_table("r", ["spec.*"]))
+    assert [(each.rule, each.path) for each in walk.problems] == [
+        (CLOSED, "spec.hostNetwork"),
+        (CLOSED, "spec.privileged"),
+        (CLOSED, "spec.serviceAccountName"),
+    ]
+    assert copied == {"spec": {"size": 1}}
 
 
 def test_a_status_has_the_named_fields_alone():

@@ -94,9 +94,10 @@ def test_admin_access_is_closed_and_no_rule_opens_it():
 def show(before: dict[str, Any], device: str | None) -> dict[str, Any] | None:
     """Return the patch of a tenant's status that shows the allocation of a device."""
     own = {"metadata": {"uid": "c", "namespace": "web"}, "status": before}
-    build = get_row().build_status_up
-    assert build is not None
-    patch = build(own, {"status": allocation(device)}, ())
+    row = get_row()
+    assert row.show_status is not None
+    assert row.build_status_up is not None
+    patch = row.build_status_up(own, row.show_status(own, {"status": allocation(device)}), ())
     return None if patch is None else patch["status"]
 
 

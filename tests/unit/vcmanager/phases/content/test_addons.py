@@ -9,6 +9,7 @@ from kubeio import errors
 from tenancy.specs import parse_virtual_cluster
 from tests.support.vcmanager.factories import UID, RecordingClient, fake_means
 from vcmanager.phases.content import addons
+from vcmanager.phases.content.addons import apply_addons
 from vcmanager.plan.content import addon_manifests
 
 SERVED = {
@@ -27,8 +28,10 @@ TEXT = (
 class TenantApi(RecordingClient):
     """Stands where the tenant's API is."""
 
-    def __init__(self, problem: Exception | None = None) -> None:
+    def __init__(self, problem: Exception | None = None, refused: str = "") -> None:
         super().__init__()
+        self.refused = refused
+        """Kind that the API refuses."""
         self.problem, self.paths = problem, list[str]()
         self.applied: list[str] = []
 
@@ -42,6 +45,8 @@ class TenantApi(RecordingClient):
         assert options == {"field_manager": "vc-manager-addons", "validation": "Strict"}
         if self.problem is not None:
             raise self.problem
+        if body["kind"] == self.refused:
+            raise errors.Forbidden("403")
         self.applied.append(resource.build_path(body["metadata"].get("namespace", "")))
 
 
@@ -49,15 +54,15 @@ def config_map(text: str = TEXT) -> dict[str, Any]:
     return {"metadata": {"name": "base"}, "data": {"all.yaml": text}}
 
 
-async def run(api: TenantApi, *, digest: str = "", **objects: Any) -> Any:
-    status = {"addons": [{"name": "base", "digest": digest}]} if digest else {}
+async def run(api: TenantApi, *, digest: str = "", addons: Any = (), **objects: Any) -> Any:
+    status = {"addons": [{"name": "base", "digest": digest}] if digest else list(addons)}
     body = {
         "metadata": {"name": "vc-1", "namespace": "default", "uid": UID},
         "spec": {"clusterVersionName": "v", "addons": [{"name": "base"}]},
         "status": status,
     }
     means = fake_means(RecordingClient(objects))
-    return await addons.apply_addons(means, api, parse_virtual_cluster(body))  # type: ignore[arg-type]
+    return await apply_addons(means, api, parse_virtual_cluster(body))  # type: ignore[arg-type]
 
 
 async def test_objects_are_applied_in_order_by_their_discovered_resource():
@@ -92,6 +97,26 @@ async def test_a_refusal_names_the_object_and_the_field():
     assert "ConfigMap base, all.yaml, document 2: Namespace web: data.x: must be a text" in str(
         found.problems
     )
+
+
+async def test_a_refused_object_does_not_apply_the_others_again():
+    """A repetition would revert the tenant's edits every 30 s."""
+    api = TenantApi(refused="Namespace")
+    first = await run(api, base=config_map())
+    assert api.applied == ["/api/v1/namespaces/default/configmaps"]
+    (recorded,) = first.applied
+    assert recorded["digest"] == ""
+    second = await run(api, addons=first.applied, base=config_map())
+    assert len(api.applied) == 1
+    assert second == first
+    changed = config_map(TEXT.replace("{name: a}", "{name: a, labels: {b: c}}"))
+    await run(api, addons=first.applied, base=changed)
+    assert len(api.applied) == 2
+    api.refused = ""
+    last = await run(api, addons=first.applied, base=config_map())
+    assert api.applied[2:] == ["/api/v1/namespaces"]
+    digest = addon_manifests.compute_digest(config_map())
+    assert last == addons.AddonResult(({"name": "base", "digest": digest},), ())
 
 
 async def test_a_kind_that_is_not_served_is_named():

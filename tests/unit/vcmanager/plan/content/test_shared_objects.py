@@ -128,6 +128,41 @@ def test_of_two_sources_with_one_name_the_first_is_used():
     assert "name of another shared object" in found.problems[0]
 
 
+def test_two_rules_that_select_one_source_give_it_to_the_namespaces_of_both():
+    first, second = (
+        SharedObjects(
+            kind="Secret",
+            namespace="platform",
+            match_labels={"share": "all"},
+            tenant_namespaces=names,
+        )
+        for names in (("shop",), ("shop", "web"))
+    )
+    found = shared_objects.build_wish([(first, secret()), (second, secret())], NAMESPACES)
+    assert [namespace for _, namespace, _ in found.objects] == ["shop", "web"]
+    assert found.problems == ()
+
+
+def test_a_source_with_a_name_that_is_taken_in_one_namespace_reaches_the_others():
+    first = SharedObjects(
+        kind="Secret",
+        namespace="platform",
+        match_labels={"share": "all"},
+        tenant_namespaces=("shop",),
+    )
+    second = SharedObjects(
+        kind="Secret",
+        namespace="second",
+        match_labels={"share": "all"},
+        tenant_namespaces=("shop", "web"),
+    )
+    pair = [(first, secret()), (second, secret(data={"b": "Yg=="}))]
+    found = shared_objects.build_wish(pair, NAMESPACES)
+    assert found.objects["Secret", "shop", "pull"]["data"] == {"a": "YQ=="}
+    assert found.objects["Secret", "web", "pull"]["data"] == {"b": "Yg=="}
+    assert len(found.problems) == 1
+
+
 def test_the_root_authority_of_the_super_cluster_is_not_shared():
     rule = SharedObjects(kind="ConfigMap", namespace="platform", match_labels={"share": "all"})
     assert not shared_objects.is_selected(rule, secret("kube-root-ca.crt"))
