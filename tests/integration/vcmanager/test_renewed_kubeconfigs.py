@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kubectl_vc.client import server_authority
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs import scoped_kubeconfig
@@ -98,7 +99,7 @@ async def test_a_renewed_file_reaches_the_server_after_a_rotation_of_serving(
 
         # The file keeps its CA if the published one does not verify the server.
         monkeypatch.setattr(
-            scoped_kubeconfig.server_authority,
+            server_authority,
             "fetch_authorities",
             lambda _: _read_other(tenant),
         )
