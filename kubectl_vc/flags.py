@@ -198,7 +198,7 @@ RenewFlag = Annotated[
         "--renew",
         metavar="FILE",
         show_default=False,
-        help="Replace certificate and key in this kubeconfig of a virtual cluster",
+        help="Replace certificate, key and CA in this kubeconfig of a virtual cluster",
     ),
 ]
 RevokeFlag = Annotated[
@@ -207,7 +207,7 @@ RevokeFlag = Annotated[
         "--revoke",
         metavar="USER",
         show_default=False,
-        help="Revoke the kubeconfig with --role of this user",
+        help="Revoke the kubeconfig with --role of this user: remove all bindings of the user",
     ),
 ]
 DEFAULT_TTL_SECONDS = 8 * 3600.0

@@ -1,14 +1,15 @@
 """`kubectl vc kubeconfig` with `--renew`, `--role` or `--revoke`: credentials of a tenant's users.
 
 Each works with the tenant's own kubeconfig alone. Hazard: the API server cannot revoke a
-certificate. Only a kubeconfig of one user name with one binding can be revoked, by the binding.
+certificate. Only a kubeconfig with a user name of its own can be revoked, by all bindings of that
+name. Credentials that its holder created for other users stay valid.
 """
 
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubectl_vc.client import client_certificates
+from kubectl_vc.client import client_certificates, server_authority, user_bindings
 from kubectl_vc.client.client_certificates import MIN_SECONDS
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
@@ -40,15 +41,15 @@ class ScopedOptions:
 
 
 async def run_renew(access: ConfigFlags, terminal: Terminal, path: Path) -> None:
-    """Replace the certificate and key in a tenant's kubeconfig file."""
+    """Replace the certificate and key in a tenant's kubeconfig file, and its authorities."""
     content = _read(path)
     files.check_writable(path, force=True)
     user, groups = client_certificates.read_user(content)
     async with _connect_tenant(access, content) as client:
         credential = await client_certificates.request_credential(client, user, groups)
-    files.write_private(
-        path, client_certificates.replace_credential(content, credential), force=True
-    )
+        made = client_certificates.replace_credential(content, credential)
+        made = await _update_authorities(access, terminal, client, made)
+    files.write_private(path, made, force=True)
     terminal.print_result(f"{path} renewed for the user {user}")
 
 
@@ -71,7 +72,8 @@ async def run_scoped(
             client, user, (), seconds=options.lifetime_seconds
         )
         await client.create(CLUSTER_ROLE_BINDINGS, _build_binding(number, user, options))
-    made = client_certificates.replace_credential(content, credential)
+        made = client_certificates.replace_credential(content, credential)
+        made = await _update_authorities(access, terminal, client, made)
     if options.output is None:
         terminal.print_result(made.decode())
     else:
@@ -83,7 +85,7 @@ async def run_scoped(
 
 
 async def run_revoke(access: ConfigFlags, terminal: Terminal, *, name: str, user: str) -> None:
-    """Revoke a kubeconfig by its user name: delete the binding of its role."""
+    """Revoke a kubeconfig by its user name: remove the name from all bindings."""
     number = user.rpartition(":")[2]
     if not user.startswith(wellknown.KUBECONFIG_USER_PREFIX) or not number:
         raise CliError(
@@ -93,11 +95,15 @@ async def run_revoke(access: ConfigFlags, terminal: Terminal, *, name: str, user
         )
     content = await _fetch_base(access, name)
     async with _connect_tenant(access, content) as client:
-        try:
-            await client.delete(CLUSTER_ROLE_BINDINGS, f"{_BINDING_PREFIX}{number}")
-        except errors.NotFound as problem:
-            raise CliError(f"the kubeconfig of the user {user} is revoked already.") from problem
-    terminal.print_result(f"kubeconfig of the user {user} revoked")
+        removed = await user_bindings.remove_bindings(client, user)
+    if not removed.total:
+        raise CliError(f"the kubeconfig of the user {user} is revoked already.")
+    terminal.print_result(f"kubeconfig of the user {user} revoked: {removed.describe()}")
+    if not user.startswith(f"{wellknown.KUBECONFIG_USER_PREFIX}view:"):
+        terminal.print_warning(
+            "ServiceAccount tokens that its holder created or read stay valid. How to find them is"
+            " in docs/usage.md, section Kubeconfigs for guests."
+        )
 
 
 def _build_binding(number: str, user: str, options: ScopedOptions) -> Object:
@@ -111,6 +117,29 @@ def _build_binding(number: str, user: str, options: ScopedOptions) -> Object:
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": options.role},
         "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user}],
     }
+
+
+async def _update_authorities(
+    access: ConfigFlags, terminal: Terminal, client: Client, content: bytes
+) -> bytes:
+    """Return a kubeconfig that trusts the present authorities of the virtual cluster.
+
+    They replace the known ones only if the kubeconfig still reaches the server with them.
+    """
+    try:
+        pem = await server_authority.fetch_authorities(client)
+        made = server_authority.replace_authorities(content, pem)
+        if made != content:
+            async with _connect_tenant(access, made) as trusting:
+                await trusting.version()
+    except (errors.KubeError, CliError) as problem:
+        terminal.print_warning(
+            f"The CA in the file is kept, because the present one cannot be used: {problem}"
+            f"{'' if str(problem).endswith('.') else '.'} After a rotation of the authority serving"
+            " the file reaches no server. Fetch the kubeconfig again then."
+        )
+        return content
+    return made
 
 
 async def _fetch_base(access: ConfigFlags, name: str) -> bytes:

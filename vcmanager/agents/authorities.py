@@ -74,7 +74,8 @@ async def _advance_rotation(means: ReconcileContext, secret: Object) -> float:
     now = means.now()
     request = rotated_secrets.parse_request(secret, inventory.AGENT_CLIENT, now)
     waits = rotation.WAITS[inventory.AGENT_CLIENT]
-    move = rotation.choose_move(state, request, waits, now=now)
+    is_ended = checks.has_ended(keys.current.certificate, now)
+    move = rotation.choose_move(state, request, waits, now=now, is_ended=is_ended)
     if move is not None:
         made = authority.make_authority(CLIENT_CA_NAME, now=now)
         state, keys = rotation.apply_move(move, state, keys, made=made, start=request.start)

@@ -47,8 +47,8 @@ async def exchange(
     for event in certificate_table.build_end_events(
         shown, replaced_ends, lifetime=lifetime, now=now
     ):
-        with contextlib.suppress(errors.KubeError):  # it exists, or the tenant rejects it
-            await tenant_client.create(EVENTS, event, field_manager=wellknown.MANAGER)
+        with contextlib.suppress(errors.KubeError):  # the tenant rejects it
+            await _write_event(tenant_client, event)
     requested = certificate_table.parse_request(shown, now)
     known = certificate_table.parse_request(body, now)
     if requested is None or (known is not None and requested <= known):
@@ -65,3 +65,18 @@ async def exchange(
         namespace=tenant.namespace,
         field_manager=wellknown.MANAGER,
     )
+
+
+async def _write_event(tenant_client: Client, event: Object) -> None:
+    """Create an Event, or extend its life. An API server deletes it an hour after a write."""
+    try:
+        await tenant_client.create(EVENTS, event, field_manager=wellknown.MANAGER)
+    except errors.AlreadyExists:
+        metadata = event["metadata"]
+        await tenant_client.patch(
+            EVENTS,
+            metadata["name"],
+            {"lastTimestamp": event["lastTimestamp"]},
+            namespace=metadata["namespace"],
+            field_manager=wellknown.MANAGER,
+        )

@@ -84,9 +84,7 @@ def build_secrets(
     return pki_secrets.build_secrets(
         roots.secrets,
         plan.certificate_facts,
-        pki_secrets.read_authorities(
-            roots.secrets, plan.certificate_facts, roots.agents, now=means.now()
-        ),
+        pki_secrets.read_authorities(roots.secrets, plan.certificate_facts, roots.agents),
         roots.agents,
         internal=build_internal_address(plan),
         external=external,

@@ -87,14 +87,17 @@ def find_leaf_fault(
             "lifetime too long",
             certificate.not_valid_after_utc - now > lifetime + _LIFETIME_TOLERANCE,
         ),
-        ("due for renewal", now >= compute_renewal(pair, owner)),
+        ("due for renewal", now >= compute_renewal(pair, owner, authority)),
         ("renewal requested", on_request is not None and now >= on_request),
     )
     return next((fault for fault, is_so in faults if is_so), None)
 
 
 def find_authority_fault(pair: KeyPair) -> CertificateFault | None:
-    """Return why an authority is unusable, or None. It is never renewed for that."""
+    """Return why an authority is unusable, or None. It is never renewed for that.
+
+    Its end is no fault here, because a rotation may replace an ended authority (`has_ended`).
+    """
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
         certified, kept = (
@@ -117,6 +120,14 @@ def _may_sign_certificates(certificate: x509.Certificate) -> bool:
     except x509.ExtensionNotFound:
         return True
     return usage.key_cert_sign
+
+
+def has_ended(pem: bytes, now: datetime) -> bool:
+    """Return whether a readable certificate has ended."""
+    try:
+        return x509.load_pem_x509_certificate(pem).not_valid_after_utc <= now
+    except _PARSE_ERRORS:
+        return False
 
 
 def find_keys_fault(pair: KeyPair) -> CertificateFault | None:
@@ -149,14 +160,19 @@ def is_readable(pem: bytes) -> bool:
     return False
 
 
-def compute_renewal(pair: KeyPair, owner: str = "") -> datetime:
+def compute_renewal(pair: KeyPair, owner: str = "", authority: KeyPair | None = None) -> datetime:
     """Return when a certificate is renewed: after two thirds of its life, plus a jitter.
 
     The jitter is a share of the first fifth of the time that is left, from the owner's UID. Tenants
     that were created together would otherwise restart together. Without an owner it is 0.
+
+    A certificate that ends with its authority is renewed at its end, because another one would end
+    then, too. Programs would otherwise restart more and more often before that end.
     """
     certificate = x509.load_pem_x509_certificate(pair.certificate)
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if authority is not None and end >= get_expiry(authority):
+        return end
     window = (end - begin) / 3
     return end - window + window * _RENEWAL_JITTER * _compute_fraction(owner)
 

@@ -1,5 +1,7 @@
 """Stages of the rotation of one authority: trust both, issue from the new one, drop the old one.
 
+An ended authority is replaced in one move, because every program refuses its certificates already.
+
 Owns the table of waits per authority, the decision and the effect of each move on the keys. Pure.
 Must not know where a state is stored. Hazard: a stage counts as settled only after every program
 runs with its files. Without that, a server would show a certificate that a client does not trust
@@ -19,7 +21,7 @@ RotatedName = AuthorityName | Literal["service-account"]
 SERVICE_ACCOUNT: RotatedName = "service-account"
 
 Stage = Literal["stable", "trust-both", "issue-new"]
-Move = Literal["start", "issue", "drop"]
+Move = Literal["start", "issue", "drop", "replace"]
 
 STABLE: Stage = "stable"
 TRUST_BOTH: Stage = "trust-both"
@@ -31,7 +33,11 @@ PROPAGATION = timedelta(minutes=5)
 The kubelet needs up to 2 min, and the programs read once a minute.
 """
 _MAX_SIGNED_LIFE = timedelta(days=90)
-"""Longest life of a certificate that a tenant's controllers sign (--cluster-signing-duration)."""
+"""Life of a certificate that a tenant's controllers sign in the short form
+(--cluster-signing-duration).
+
+A ClusterVersion may set another one. `RotationState.signed_until` has it then.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,15 +127,20 @@ def choose_move(
     *,
     now: datetime,
     lifetime: timedelta = timedelta(0),
+    is_ended: bool = False,
 ) -> Move | None:
     """Return the move that is due, or None.
 
-    `lifetime` is the life of a certificate that vc-manager signs.
+    `lifetime` is the life of a certificate that vc-manager signs. `is_ended` means that the
+    certificate of the present authority has ended. Its replacement needs a request, too. The
+    request of a rotation in the stage trust-both is one.
     """
+    is_new = request.start is not None and (
+        state.requested is None or request.start > state.requested
+    )
+    if is_ended and (is_new or state.stage == TRUST_BOTH):
+        return "replace"
     if state.stage == STABLE:
-        is_new = request.start is not None and (
-            state.requested is None or request.start > state.requested
-        )
         return "start" if is_new else None
     due = compute_due(state, request, waits, lifetime=lifetime)
     if due is None or now < due or is_census_due(state, request, waits, now=now):
@@ -185,8 +196,12 @@ def apply_move(
 ) -> tuple[RotationState, AuthorityKeys]:
     """Return state and keys after a move.
 
-    `made` is used by the move `start` only, and `signed_until` by the move `issue`.
+    `made` is used by the moves `start` and `replace` only, and `signed_until` by the move `issue`.
     """
+    if move == "replace":
+        has_next = state.stage == TRUST_BOTH and keys.other is not None
+        current = keys.other if has_next and keys.other is not None else made
+        return RotationState(requested=start or state.requested), AuthorityKeys(current=current)
     if move == "start":
         next_state = RotationState(stage=TRUST_BOTH, requested=start)
         return next_state, replace(keys, other=made)

@@ -30,6 +30,8 @@ class RotationRow:
     """Why the old authority is not dropped although the stage would end."""
 
 
+_EVENT_REFRESH = timedelta(minutes=40)
+"""Interval between two writes of an Event, because API servers delete it an hour after the last."""
 _KUBECONFIG_SUFFIX = "-kubeconfig"
 _HIDDEN = frozenset({f"{inventory.MANAGER}{_KUBECONFIG_SUFFIX}"})
 """Certificates of the product itself. A tenant cannot do anything about them."""
@@ -77,10 +79,10 @@ def build_end_events(
 ) -> list[Object]:
     """Return an Event for each replaced admin kubeconfig that ends soon.
 
-    `table` is the ConfigMap in the tenant, and `lifetime` the life of a kubeconfig. An API server
-    deletes an Event after an hour, and the next reconcile creates it again under the same name.
+    `table` is the ConfigMap in the tenant, and `lifetime` the life of a kubeconfig. The names
+    of the Events stay the same.
     """
-    lead = min(wellknown.KUBECONFIG_END_WARNING, lifetime / 3)
+    lead = _compute_lead(lifetime)
     metadata, stamp = table["metadata"], _format(now)
     return [
         {
@@ -111,6 +113,18 @@ def build_end_events(
         for end in ends
         if now < end <= now + lead
     ]
+
+
+def compute_next_event(
+    ends: Iterable[datetime], *, lifetime: timedelta, now: datetime
+) -> datetime | None:
+    """Return when Events must be written next, or None if no replaced kubeconfig is known."""
+    begins = [end - _compute_lead(lifetime) for end in ends if end > now]
+    return max(min(begins), now + _EVENT_REFRESH) if begins else None
+
+
+def _compute_lead(lifetime: timedelta) -> timedelta:
+    return min(wellknown.KUBECONFIG_END_WARNING, lifetime / 3)
 
 
 def parse_request(body: Mapping[str, Any], now: datetime) -> datetime | None:

@@ -53,6 +53,8 @@ class DesiredSecrets:
     """Ends of admin kubeconfigs that were replaced, and that users may still have as a file."""
     validities: Mapping[str, CertificateValidity]
     """Expiry and renewal by name of the Secret, authorities included."""
+    ended_message: str = ""
+    """Which authorities have ended, and what to do. Their certificates are kept as they are."""
 
 
 async def build_missing_authorities(
@@ -90,17 +92,15 @@ async def build_missing_authorities(
 
 
 def read_authorities(
-    secrets: ExistingSecrets, facts: CertificateFacts, agents: AgentAuthorities, *, now: datetime
+    secrets: ExistingSecrets, facts: CertificateFacts, agents: AgentAuthorities
 ) -> dict[AuthorityName, KeyPair]:
     """Return all authorities. Raises Held when one cannot be used."""
     found: dict[AuthorityName, KeyPair] = {inventory.AGENT_CLIENT: agents.client}
-    _raise_if_ended(agents.client, wellknown.AGENT_CLIENT_AUTHORITY_SECRET, now)
     for name, secret in inventory.AUTHORITIES.items():
         pair = bundles.read_key_pair(secrets.get(secret))
         if pair is None:
             raise _build_pending(secret)
         _raise_for_fault(checks.find_authority_fault(pair), secret, facts.root)
-        _raise_if_ended(pair, secret, now)
         found[name] = pair
     keys = bundles.read_key_pair(secrets.get(inventory.SERVICE_ACCOUNT_KEYS))
     if keys is None:
@@ -140,6 +140,7 @@ def build_secrets(
     is no kubeconfig for the tenant's admin yet.
     """
     trust = read_trust(secrets, agents)
+    ended_message = describe_ended(roots, facts, now)
     made: list[Manifest] = []
     renewed: list[tuple[str, checks.CertificateFault]] = []
     spans = {
@@ -158,12 +159,19 @@ def build_secrets(
         fault = checks.find_leaf_fault(
             pair, subject, issuer, lifetime=lifetime, now=now, requested=requested, owner=facts.uid
         )
-        if pair is None or fault is not None:
+        is_issuer_ended = checks.has_ended(issuer.certificate, now)
+        if is_issuer_ended and (pair is None or not checks.is_readable(pair.certificate)):
+            raise build_ended_block(ended_message)
+        if pair is None or (fault is not None and not is_issuer_ended):
             pair = authority.make_leaf(issuer, subject, lifetime=lifetime, now=now)
             renewed.append((name, fault or "missing"))
-        issued, renewal = checks.get_issue_time(pair), checks.compute_renewal(pair, facts.uid)
-        renewal = min(renewal, checks.find_requested_renewal(issued, requested) or renewal)
-        renewals.append(renewal)
+        issued, renewal = (
+            checks.get_issue_time(pair),
+            checks.compute_renewal(pair, facts.uid, issuer),
+        )
+        if not is_issuer_ended:
+            renewal = min(renewal, checks.find_requested_renewal(issued, requested) or renewal)
+            renewals.append(renewal)
         spans[name] = CertificateValidity(checks.get_expiry(pair), renewal, issued)
         return pair
 
@@ -207,9 +215,43 @@ def build_secrets(
         trust=_build_trust(facts.root, trust, agents),
         serving=trust[inventory.SERVING],
         renewed_secrets=tuple(renewed),
-        next_renewal=min(renewals),
+        next_renewal=min(renewals, default=now + lifetime),
         replaced_ends=replaced_ends,
         validities=spans,
+        ended_message=ended_message,
+    )
+
+
+def describe_ended(
+    roots: Mapping[AuthorityName, KeyPair], facts: CertificateFacts, now: datetime
+) -> str:
+    """Return which authorities have ended and how to replace them, empty if none has."""
+    ended = {
+        name: checks.get_expiry(pair)
+        for name, pair in roots.items()
+        if checks.has_ended(pair.certificate, now)
+    }
+    if not ended:
+        return ""
+    sentences = [
+        f"The authority {name} ended on {end:%Y-%m-%d}, so its certificates are refused."
+        for name, end in ended.items()
+    ]
+    own = [f"--authority {name}" for name in ended if name in inventory.AUTHORITIES]
+    if own:
+        sentences.append(f"Replace it with `kubectl vc certs rotate {facts.name} {' '.join(own)}`.")
+    if inventory.AGENT_CLIENT in ended:
+        sentences.append(
+            "Replace the authority agent-client, which all tenants share, with `kubectl vc certs"
+            " rotate --authority agent-client`."
+        )
+    return " ".join(sentences)
+
+
+def build_ended_block(message: str) -> PhaseBlocked:
+    """Return the exception for an ended authority."""
+    return PhaseBlocked(
+        "AuthorityExpired", message, condition=wellknown.CERTIFICATES_READY, needs_admin=True
     )
 
 
@@ -293,19 +335,6 @@ def _raise_for_fault(fault: checks.CertificateFault | None, secret: str, root: s
             "AuthorityBroken",
             f"The Secret {secret} in namespace {root} cannot be used ({fault}). Restore it from a"
             " backup, because vc-manager cannot recreate it.",
-            condition=wellknown.CERTIFICATES_READY,
-            needs_admin=True,
-        )
-
-
-def _raise_if_ended(pair: KeyPair, secret: str, now: datetime) -> None:
-    """Raise Held for an authority that has ended, because no certificate of it would be valid."""
-    end = checks.get_expiry(pair)
-    if end <= now:
-        raise PhaseBlocked(
-            "AuthorityExpired",
-            f"The CA in the Secret {secret} ended on {end:%Y-%m-%d}, so no certificate can be"
-            " issued. Replace the Secret by one with a new CA, and give it to all clients.",
             condition=wellknown.CERTIFICATES_READY,
             needs_admin=True,
         )

@@ -5,6 +5,7 @@ Owns what a phase passes to later phases. Must not know which phases exist.
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import structlog
 
@@ -18,7 +19,7 @@ from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.rotations.authority_rotation import Rotations
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
-from vcmanager.plan import permanent_failures
+from vcmanager.plan import certificate_table, permanent_failures
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
@@ -118,8 +119,14 @@ class PhaseRun:
         """Return the seconds until the next reconcile. Valid after every phase is done."""
         if self.plan_input.is_new:
             return _FIRST_USE_RETRY_SECONDS
-        due = self.rotations.compute_next(self.secrets.next_renewal, self.context.now())
-        left = (due - self.context.now()).total_seconds()
+        now = self.context.now()
+        due = self.rotations.compute_next(self.secrets.next_renewal, now)
+        announced = certificate_table.compute_next_event(
+            self.secrets.replaced_ends,
+            lifetime=timedelta(days=self.plan_input.spec.pki_expire_days),
+            now=now,
+        )
+        left = (min(due, announced or due) - now).total_seconds()
         return min(RESYNC_SECONDS, max(1.0, left))
 
     async def set_component_conditions(self) -> None:

@@ -32,8 +32,8 @@ from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.rotations import authority_rotation
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
-from vcmanager.pki import bundles, inventory
-from vcmanager.plan import certificate_table
+from vcmanager.pki import bundles, inventory, signed_lifetime
+from vcmanager.plan import certificate_table, pki_secrets
 from vcmanager.plan.access.tool_secrets import KubeconfigParts
 from vcmanager.reconcilers import finalizers, network_phases
 from vcmanager.reconcilers.lifetime import scheduled_deletion, sleep
@@ -180,7 +180,11 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
         run.context, run.plan_input, run.plan, run.namespace, run.observed
     )
     run.certificates, run.rotations = await authority_rotation.advance_rotations(
-        run.context, run.plan_input, run.certificates, run.body
+        run.context,
+        run.plan_input,
+        run.certificates,
+        run.body,
+        signed_lifetime=signed_lifetime.compute_signed_lifetime(run.plan.workloads),
     )
     run.secrets = certificates.build_secrets(
         run.context,
@@ -234,6 +238,8 @@ async def _write_mounted(run: PhaseRun) -> PhaseResult:
     rows = run.rotations.list_rows()
     await run.objects.write_mounted(run.plan, run.secrets, run.certificates, others, rotations=rows)
     run.context.expiries.set_validities(run.plan_input.tenant.uid, run.secrets.validities)
+    if run.secrets.ended_message:
+        return DONE  # a later phase reports it
     until = run.secrets.next_renewal.strftime("%Y-%m-%d")
     run.status.set_condition(
         wellknown.CERTIFICATES_READY,
@@ -263,6 +269,13 @@ async def _replace_outdated_pods(run: PhaseRun) -> PhaseResult:
             objects=run.objects.written_count,
             certificates=[f"{name}: {fault}" for name, fault in run.secrets.renewed_secrets],
         )
+    return DONE
+
+
+async def _check_authorities(run: PhaseRun) -> PhaseResult:
+    """Report ended authorities, after all that does not need them was written."""
+    if run.secrets.ended_message:
+        raise pki_secrets.build_ended_block(run.secrets.ended_message)
     return DONE
 
 
@@ -411,6 +424,8 @@ PHASES = (
     # Before the phases that often cannot continue, because these may need the new pods.
     Phase("ReplaceOutdatedPods", wellknown.READY, _replace_outdated_pods),
     Phase("CheckStore", wellknown.READY, _check_store),
+    # Before the phases that need the API of the tenant.
+    Phase("CheckAuthorities", wellknown.CERTIFICATES_READY, _check_authorities),
     Phase("BootstrapTenant", wellknown.API_SERVER_READY, _bootstrap_tenant),
     Phase("ApplySyncRules", wellknown.READY, _apply_sync_rules),
     Phase("ReportAuthentication", wellknown.AUTHENTICATION_READY, _report_authentication),

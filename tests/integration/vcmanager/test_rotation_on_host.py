@@ -1,11 +1,13 @@
 """A whole rotation under the real programs, while clients ask ten times a second.
 
-Two API servers, one etcd and one controller manager run on loopback with the files of their pods. A
-program is restarted only if the digest in its pod template changed. All waits are seconds.
+Two API servers, three members of etcd and one controller manager run on loopback with the files of
+their pods. A program is restarted only if the digest in its pod template changed. All waits are
+seconds.
 """
 
 import asyncio
 import contextlib
+import urllib.request
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -28,6 +30,9 @@ from vcmanager.plan import tenant_objects
 
 _WAIT = timedelta(seconds=5)
 _API_SERVERS = 2
+_MEMBERS = ("etcd-0", "etcd-1", "etcd-2")
+_ASKED = "asked"
+"""ConfigMap that the clients read and change."""
 
 
 @dataclass
@@ -45,7 +50,8 @@ class HostPlane:
     """API servers that the Service would lead to."""
 
     def __post_init__(self) -> None:
-        for name in ("etcd", "peer", "metrics", *self.list_api_servers()):
+        uses = [f"{name}-{use}" for name in _MEMBERS for use in ("client", "peer", "health")]
+        for name in (*uses, *self.list_api_servers()):
             self.ports[name] = free_port()
 
     @staticmethod
@@ -57,7 +63,7 @@ class HostPlane:
             stage=self.stage,
             cluster=self.cluster,
             api_port=self.ports[server],
-            etcd_port=self.ports["etcd"],
+            etcd_port=self.ports["etcd-0-client"],
             processes=[],
             settings={},
             folder=self.folder,
@@ -69,7 +75,10 @@ class HostPlane:
 
     async def update(self) -> None:
         """Write the files of all pods, and restart the programs whose template changed."""
-        programs = {"etcd": "etcd", **dict.fromkeys(self.list_api_servers(), "apiserver")}
+        programs = {
+            **dict.fromkeys(_MEMBERS, "etcd"),
+            **dict.fromkeys(self.list_api_servers(), "apiserver"),
+        }
         for name, component in {**programs, "controller-manager": "controller-manager"}.items():
             root = self.stage.root(self.cluster)
             found = await self.stage.admin.get(resources.STATEFUL_SETS, component, namespace=root)
@@ -114,6 +123,23 @@ class HostPlane:
         if name.startswith("apiserver"):
             await self.wait_ready(name)
             self.ready.append(name)
+        elif name in _MEMBERS and before is not None:
+            await self.wait_member(name)
+
+    async def wait_member(self, name: str) -> None:
+        """Wait until a restarted member of etcd is ready. The first ones wait for each other."""
+        url = f"http://127.0.0.1:{self.ports[f'{name}-health']}/readyz"
+
+        def fetch() -> bool:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return bool(answer.status == 200)
+
+        async def is_ready() -> bool:
+            if self.running[name].has_ended:
+                raise RuntimeError(self.running[name].tail())
+            return await asyncio.to_thread(fetch)
+
+        await eventually(is_ready, within=60)
 
     async def wait_ready(self, name: str) -> None:
         async def is_ready():
@@ -125,24 +151,25 @@ class HostPlane:
         await eventually(is_ready, within=60)
 
     def build_flags(self, name: str) -> dict[str, str]:
-        client = f"https://127.0.0.1:{self.ports['etcd']}"
-        peer = f"https://127.0.0.1:{self.ports['peer']}"
-        if name == "etcd":
+        clients = {each: f"https://127.0.0.1:{self.ports[f'{each}-client']}" for each in _MEMBERS}
+        peers = {each: f"https://127.0.0.1:{self.ports[f'{each}-peer']}" for each in _MEMBERS}
+        if name in _MEMBERS:
             return {
-                "data-dir": str(self.folder / "data"),
-                "listen-client-urls": client,
-                "advertise-client-urls": client,
-                "listen-peer-urls": peer,
-                "initial-advertise-peer-urls": peer,
-                "initial-cluster": f"etcd-0={peer}",
-                "listen-metrics-urls": f"http://127.0.0.1:{self.ports['metrics']}",
+                "name": name,
+                "data-dir": str(self.folder / name / "data"),
+                "listen-client-urls": clients[name],
+                "advertise-client-urls": clients[name],
+                "listen-peer-urls": peers[name],
+                "initial-advertise-peer-urls": peers[name],
+                "initial-cluster": ",".join(f"{each}={url}" for each, url in peers.items()),
+                "listen-metrics-urls": f"http://127.0.0.1:{self.ports[f'{name}-health']}",
             }
         if name == "controller-manager":
             return {"secure-port": "0", "leader-elect": "false"}
         return {
             "bind-address": "127.0.0.1",
             "secure-port": str(self.ports[name]),
-            "etcd-servers": client,
+            "etcd-servers": ",".join(clients.values()),
             "endpoint-reconciler-type": "none",
             "shutdown-delay-duration": "0s",  # the asker leaves out who ends
         }
@@ -156,19 +183,38 @@ async def running(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIt
         async with Client(await plane.endpoint("manager")) as manager:
             await tenant_objects.apply_objects(manager, dns_address="")
             await eventually(lambda: tenant_objects.has_controllers(manager), within=60)
+            await let_clients_write(manager)
         yield plane
     finally:
         for process in plane.running.values():
             await process.stop(patience=3.0)
 
 
+async def let_clients_write(manager: Client) -> None:
+    """Create the ConfigMap, and let the ServiceAccount of the token change it."""
+    place = {"namespace": "default"}
+    await manager.create(resources.CONFIG_MAPS, {"metadata": {"name": _ASKED, **place}})
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": _ASKED, **place},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", **place}],
+    }
+    await manager.create(resources.ROLE_BINDINGS, binding)
+
+
 @dataclass
 class Asker:
-    """Asks with credentials of the present stage and of the one before, on new connections."""
+    """Asks with credentials of the present stage and of the one before, on new connections.
+
+    Each request reads and changes a stored object, so an outage of etcd is a failure.
+    """
 
     plane: HostPlane
     known: list[list[Endpoint]] = field(default_factory=list)
     asked: int = 0
+    stored: int = 0
+    """Number of the last change that was answered."""
     failures: list[str] = field(default_factory=list)
 
     async def learn(self) -> None:
@@ -209,7 +255,7 @@ class Asker:
             server = f"https://127.0.0.1:{self.plane.ports[name]}"
             try:
                 async with Client(replace(endpoint, server=server)) as client:
-                    await who(client)
+                    await self.read_and_change(client)
             except errors.Unavailable as failure:
                 problem = failure
             except errors.KubeError as failure:
@@ -218,6 +264,16 @@ class Asker:
             else:
                 return
         self.failures.append(f"{type(problem).__name__}: {problem}")
+
+    async def read_and_change(self, client: Client) -> None:
+        await who(client)
+        found = await client.get(resources.CONFIG_MAPS, _ASKED, namespace="default")
+        before = int((found.get("data") or {}).get("asked", 0))
+        # A change of an older answer would be lost otherwise.
+        assert before >= self.stored, f"read {before} after {self.stored}"
+        body = {"data": {"asked": str(self.asked)}}
+        made = await client.patch(resources.CONFIG_MAPS, _ASKED, body, namespace="default")
+        self.stored = int(made["data"]["asked"])
 
 
 async def is_refused(endpoint: Endpoint) -> bool:

@@ -113,7 +113,7 @@ def finished(monkeypatch):
     async def exchange(*_, **__):
         return None
 
-    async def advance_rotations(_context, _wish, issued, _body):
+    async def advance_rotations(_context, _wish, issued, _body, **_):
         return issued, Rotations()
 
     async def no_problems(*_, **__):
@@ -129,6 +129,7 @@ def finished(monkeypatch):
         secrets=(KUBECONFIG,),
         validities={},
         serving=b"",
+        ended_message="",
     )
     address = ApiAddress(server="https://192.0.2.1:6443")
     monkeypatch.setattr(certificates, "create_authorities", create_authorities)

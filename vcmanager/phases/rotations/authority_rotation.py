@@ -18,7 +18,7 @@ from vcmanager.phases import startup_order
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.rotations import legacy_tokens
-from vcmanager.pki import authority, inventory, rotated_secrets, rotation
+from vcmanager.pki import authority, checks, inventory, rotated_secrets, rotation
 from vcmanager.pki.authority import KeyPair
 from vcmanager.pki.rotation import RotatedName, RotationRequest, RotationState
 from vcmanager.plan import pki_secrets
@@ -80,9 +80,17 @@ class Rotations:
 
 
 async def advance_rotations(
-    context: ReconcileContext, wish: PlanInput, issued: IssuedCertificates, body: Object
+    context: ReconcileContext,
+    wish: PlanInput,
+    issued: IssuedCertificates,
+    body: Object,
+    *,
+    signed_lifetime: timedelta = timedelta(0),
 ) -> tuple[IssuedCertificates, Rotations]:
-    """Make the moves that are due. Raises PhaseBlocked."""
+    """Make the moves that are due. Raises PhaseBlocked.
+
+    `signed_lifetime` is the life of a certificate that the tenant's controller manager signs.
+    """
     secrets, now = dict(issued.secrets), context.now()
     lifetime = timedelta(days=wish.spec.pki_expire_days)
     states: dict[RotatedName, RotationState] = {}
@@ -94,24 +102,32 @@ async def advance_rotations(
         state, keys = _read(name, secret)
         request = rotated_secrets.parse_request(body, name, now)
         move = rotation.choose_move(
-            state, request, rotation.WAITS[name], now=now, lifetime=lifetime
+            state,
+            request,
+            rotation.WAITS[name],
+            now=now,
+            lifetime=lifetime,
+            is_ended=checks.has_ended(keys.current.certificate, now),
         )
         if move is not None:
-            made = await _make(name, wish.tenant.uid, now) if move == "start" else keys.current
+            makes = move in ("start", "replace")
+            made = await _make(name, wish.tenant.uid, now) if makes else keys.current
             state, keys = rotation.apply_move(
                 move,
                 state,
                 keys,
                 made=made,
                 start=request.start,
-                signed_until=_find_signed_end(name, secrets, now),
+                signed_until=_find_signed_end(name, secrets, signed_lifetime, now),
             )
             patch = rotated_secrets.build_patch(name, secret, state, keys)
             secrets[secret_name] = await _patch(context, secret, patch)
             context.recorder.record(
                 body,
                 "AuthorityRotated",
-                f"The rotation of the authority {name} is in the stage {state.stage}.",
+                f"The authority {name} had ended. vc-manager replaced it in one step."
+                if move == "replace"
+                else f"The rotation of the authority {name} is in the stage {state.stage}.",
                 kind="Normal",
             )
         states[name], requests[name] = state, request
@@ -156,12 +172,17 @@ async def settle_rotations(
 
 
 def _find_signed_end(
-    name: RotatedName, secrets: Mapping[str, Object], now: datetime
+    name: RotatedName, secrets: Mapping[str, Object], signed_lifetime: timedelta, now: datetime
 ) -> datetime | None:
-    """Return the end of the last handed-out credential that the present authority has signed."""
+    """Return the end of the last credential that the present authority has signed or may sign.
+
+    The controller manager signs with the old authority until it has read the new one.
+    """
     if name != inventory.CLIENT:
         return None
-    return pki_secrets.find_handed_out_end(secrets.get(f"{inventory.ADMIN}-kubeconfig"), now)
+    requested = now + rotation.PROPAGATION + signed_lifetime if signed_lifetime else None
+    handed_out = pki_secrets.find_handed_out_end(secrets.get(f"{inventory.ADMIN}-kubeconfig"), now)
+    return max((end for end in (requested, handed_out) if end is not None), default=None)
 
 
 def _read(name: RotatedName, secret: Object) -> tuple[RotationState, rotation.AuthorityKeys]:

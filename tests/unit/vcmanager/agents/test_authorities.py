@@ -9,7 +9,7 @@ from tenancy import conditions, wellknown
 from tenancy.resources import SECRETS
 from tests.support.vcmanager.factories import NOW, RecordingClient, fake_means
 from vcmanager.agents import authorities
-from vcmanager.pki import authority, bundles, rotation
+from vcmanager.pki import authority, bundles, checks, rotation
 from vcmanager.pki.rotation import AuthorityKeys, RotationState
 from vcmanager.runtime import keys
 from vcmanager.runtime.context import RESYNC_SECONDS
@@ -137,3 +137,24 @@ async def test_an_inactive_tenant_does_not_hold_the_rotation_for_all(fields, rea
     # A running tenant holds it, also beside an inactive one.
     means.super_client = TenantsClient({"a": {"spec": {}}, "b": fields}, {"a": old, "b": old})
     assert not await authorities._is_settled(means, state, keys_of_both, NOW)
+
+
+async def test_an_ended_authority_of_clients_is_replaced_in_one_write_on_request():
+    super_client = RecordingClient()
+    await authorities.reconcile_agent_trust(fake_means(super_client), keys.AGENT_TRUST_KEY)
+    objects = {body["metadata"]["name"]: body for body in super_client.bodies}
+    ended = authority.make_authority("old", now=NOW - timedelta(days=4000))
+    secret = objects[authorities.CLIENT_CA_NAME]
+    secret["data"] = bundles.build_key_pair_secret("x", "y", ended)["data"]
+    secret["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    waiting = RecordingClient(objects)
+    await authorities.reconcile_agent_trust(fake_means(waiting), keys.AGENT_TRUST_KEY)
+    assert ("patch", authorities.CLIENT_CA_NAME) not in waiting.calls
+
+    secret["metadata"]["annotations"] = {f"{wellknown.ROTATE_PREFIX}agent-client": NOW.isoformat()}
+    again = RecordingClient(objects)
+    await authorities.reconcile_agent_trust(fake_means(again), keys.AGENT_TRUST_KEY)
+    (patch,) = [body for body in again.bodies if wellknown.AUTHORITY_ROTATION in str(body)]
+    assert patch["data"]["other.crt"] is None
+    made = bundles.decode_base64(patch["data"]["tls.crt"])
+    assert not checks.has_ended(made, NOW)

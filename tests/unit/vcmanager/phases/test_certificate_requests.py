@@ -70,13 +70,22 @@ async def test_tenant_that_rejects_the_table_stays_ready(problem):
     assert await exchange(LATER.isoformat(), problem=problem) == []
 
 
-async def test_events_of_ending_kubeconfigs_are_created_and_a_refusal_is_ignored():
-    created = []
+@pytest.mark.parametrize(
+    ("problem", "patches"), [(errors.AlreadyExists("it is there"), 1), (errors.Forbidden("no"), 0)]
+)
+async def test_events_of_ending_kubeconfigs_are_kept_alive_and_a_refusal_is_ignored(
+    problem, patches
+):
+    created, patched = [], []
 
     class Tenant(FakeTenant):
         async def create(self, _resource, body, **_):
             created.append(body["reason"])
-            raise errors.AlreadyExists("it is there")
+            raise problem
+
+        async def patch(self, _resource, name, body, **_):
+            patched.append((name, body))
+            raise errors.NotFound("it was deleted meanwhile")
 
     await certificate_requests.exchange(
         fake_means(RecordingClient()),
@@ -88,3 +97,4 @@ async def test_events_of_ending_kubeconfigs_are_created_and_a_refusal_is_ignored
         lifetime=timedelta(days=90),
     )
     assert created == ["KubeconfigEnds"]
+    assert [list(body) for _, body in patched] == [["lastTimestamp"]] * patches

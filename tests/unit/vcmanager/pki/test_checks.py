@@ -195,3 +195,19 @@ def test_renewals_of_tenants_are_spread_over_a_fifth_of_the_window():
     assert 0 <= shares[0] < 0.02
     assert 0.18 < shares[-1] <= 0.2
     assert found[0] == checks.compute_renewal(pair, "uid-0")
+
+
+def test_an_authority_ends():
+    end = checks.get_expiry(ISSUER)
+    assert not checks.has_ended(ISSUER.certificate, end - DAY)
+    assert checks.has_ended(ISSUER.certificate, end)
+    assert not checks.has_ended(b"", end)
+
+
+def test_a_certificate_that_ends_with_its_authority_is_not_renewed_again_and_again():
+    end = checks.get_expiry(ISSUER)
+    last = authority.make_leaf(ISSUER, SUBJECT, lifetime=90 * DAY, now=end - 10 * DAY)
+    assert checks.get_expiry(last) == end
+    assert checks.compute_renewal(last, "", ISSUER) == end
+    assert fault(last, now=end - DAY) is None
+    assert fault(last, now=end) == "due for renewal"

@@ -225,3 +225,30 @@ def test_every_program_trusts_every_other_at_any_point_and_a_rotation_always_end
     assert world.stored[0].stage == "stable"
     assert len({program.signer for program in world.programs}) == 1
     assert all(program.trusted == {program.signer} for program in world.programs)
+
+
+@pytest.mark.parametrize(
+    ("before", "request_", "move"),
+    [
+        (RotationState(), RotationRequest(), None),
+        (RotationState(), START, "replace"),
+        (state("stable"), START, None),  # this request was served
+        (state("trust-both"), START, "replace"),
+        (state("trust-both", NOW), RotationRequest(), "replace"),
+        (state("issue-new", NOW), START, None),
+        (state("issue-new", NOW, requested=BEFORE), START, "replace"),
+    ],
+)
+def test_an_ended_authority_is_replaced_in_one_move_on_request(before, request_, move):
+    assert rotation.choose_move(before, request_, WAITS, now=NOW, is_ended=True) == move
+
+
+@pytest.mark.parametrize(
+    ("stage", "signs"), [("stable", "new"), ("trust-both", "next"), ("issue-new", "new")]
+)
+def test_only_the_replacement_of_an_ended_authority_is_trusted(stage, signs):
+    keys = AuthorityKeys(current=pair("ended"), other=None if stage == "stable" else pair("next"))
+    after, made = rotation.apply_move(
+        "replace", state(stage, NOW, requested=BEFORE), keys, made=pair("new"), start=NOW
+    )
+    assert (after, made) == (state("stable"), AuthorityKeys(current=pair(signs)))

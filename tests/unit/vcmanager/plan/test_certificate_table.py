@@ -68,3 +68,13 @@ def test_the_end_of_a_replaced_kubeconfig_is_an_event(days_left, life_days, is_d
     for event in found:
         assert f"{ends[0]:%Y-%m-%d}" in event["message"]
         assert event["involvedObject"]["uid"] == "u"
+
+
+@pytest.mark.parametrize(
+    ("days_left", "minutes"),
+    [([], None), ([-1], None), ([13], 40), ([1, 40], 40), ([15], 24 * 60), ([15, 20], 24 * 60)],
+)
+def test_an_event_is_written_again_before_the_api_server_deletes_it(days_left, minutes):
+    ends = [NOW + days * DAY for days in days_left]
+    found = certificate_table.compute_next_event(ends, lifetime=90 * DAY, now=NOW)
+    assert found == (None if minutes is None else NOW + timedelta(minutes=minutes))

@@ -46,7 +46,7 @@ def material(
     return pki_secrets.build_secrets(
         secrets,
         facts,
-        pki_secrets.read_authorities(secrets, facts, AGENTS, now=now),
+        pki_secrets.read_authorities(secrets, facts, AGENTS),
         AGENTS,
         internal=INTERNAL,
         external=external,
@@ -87,19 +87,6 @@ def test_a_broken_root_holds_everything(roots, broken, data):
     with pytest.raises(PhaseBlocked, match=broken) as caught:
         material(secrets)
     assert caught.value.reason == "AuthorityBroken"
-
-
-@pytest.mark.parametrize("ended", inventory.AUTHORITIES.values())
-def test_an_authority_that_has_ended_is_named_with_its_remedy(roots, ended):
-    """T2-37: otherwise a certificate would end before it begins, which is an internal error."""
-    old = authority.make_authority("old", now=NOW - authority.AUTHORITY_LIFETIME)
-    secrets = {**roots, ended: bundles.build_key_pair_secret(ended, FACTS.root, old)}
-    with pytest.raises(
-        PhaseBlocked, match=rf"Secret {ended} ended on .* Replace the Secret"
-    ) as caught:
-        material(secrets)
-    assert caught.value.reason == "AuthorityExpired"
-    assert caught.value.needs_admin
 
 
 def test_a_truncated_root_holds_everything(roots):
@@ -234,3 +221,36 @@ def test_few_replaced_kubeconfigs_are_remembered(roots):
         now = NOW + timedelta(hours=hour)
         secrets = everything(secrets, now=now, requested=now)
     assert len(material(secrets, now=NOW + timedelta(hours=9)).replaced_ends) == 5
+
+
+def test_certificates_of_an_ended_authority_are_kept_and_the_others_are_renewed(roots):
+    ended = authority.make_authority("etcd", now=NOW - timedelta(days=3600))
+    secrets = {
+        **roots,
+        "etcd-authority": bundles.build_key_pair_secret("etcd-authority", FACTS.root, ended),
+    }
+    first = everything(secrets)
+    later = material(first, now=NOW + timedelta(days=67))
+    renewed = {name for name, _ in later.renewed_secrets}
+    assert {"etcd-ca", "apiserver-etcd-client"} & renewed == set()
+    assert {"apiserver-ca", "admin-kubeconfig"} <= renewed
+    assert named(later.secrets)["etcd-ca"] == first["etcd-ca"]
+    assert later.next_renewal > NOW + timedelta(days=67)
+    assert later.ended_message == (
+        f"The authority etcd ended on {NOW + timedelta(days=52):%Y-%m-%d}, so its certificates are"
+        f" refused. Replace it with `kubectl vc certs rotate {FACTS.name} --authority etcd`."
+    )
+
+
+def test_no_certificate_is_missing_silently_when_its_authority_has_ended(roots):
+    with pytest.raises(PhaseBlocked, match="authority etcd ended") as caught:
+        material(roots, now=NOW + timedelta(days=4000))
+    assert (caught.value.reason, caught.value.needs_admin) == ("AuthorityExpired", True)
+    assert "certs rotate --authority agent-client`" in caught.value.message
+
+
+def test_all_may_have_ended(roots):
+    secrets = everything(roots)
+    later = material(secrets, now=NOW + timedelta(days=4000))
+    assert later.renewed_secrets == ()
+    assert "serving ended" in later.ended_message

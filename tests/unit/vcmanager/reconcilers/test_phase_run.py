@@ -92,15 +92,22 @@ async def test_an_error_of_the_super_cluster_is_no_result():
 
 
 @pytest.mark.parametrize(
-    ("is_new", "seconds", "delay"),
+    ("is_new", "seconds", "days_left", "delay"),
     [
-        (True, 5000, 1.0),
-        (False, 5000, 5000.0),
-        (False, -3, 1.0),
-        (False, 10 * RESYNC_SECONDS, RESYNC_SECONDS),
+        (True, 5000, [], 1.0),
+        (False, 5000, [], 5000.0),
+        (False, -3, [], 1.0),
+        (False, 10 * RESYNC_SECONDS, [], RESYNC_SECONDS),
+        (False, 5000, [13], 2400.0),
+        (False, 1200, [13], 1200.0),
+        (False, 5000, [80], 5000.0),
     ],
 )
-def test_requeue_delay_follows_the_next_renewal(is_new, seconds, delay):
+def test_requeue_delay_follows_the_next_renewal_and_event(is_new, seconds, days_left, delay):
     run = new_run(plan_input=wish(is_new=is_new))
-    run.secrets = SimpleNamespace(next_renewal=run.context.now() + timedelta(seconds=seconds))
+    now = run.context.now()
+    run.secrets = SimpleNamespace(
+        next_renewal=now + timedelta(seconds=seconds),
+        replaced_ends=tuple(now + timedelta(days=days) for days in days_left),
+    )
     assert run.get_requeue_delay() == delay

@@ -5,7 +5,7 @@ from clusterversions import catalog
 from tenancy import wellknown
 from tests.support.vcmanager.factories import RecordingClient, bundled, pod, wish, workload
 from tests.support.vcmanager.phase_runs import NAMES, new_run, write
-from vcmanager.phases import startup_order, tenant_bootstrap
+from vcmanager.phases import certificates, startup_order, tenant_bootstrap
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.plan import external_endpoint
@@ -35,7 +35,8 @@ def test_every_phase_has_a_name_of_its_own():
         ("AdmitChange", "WriteMounted"),
         ("WriteMounted", "WriteWorkloads"),
         ("WriteWorkloads", "ReplaceOutdatedPods"),
-        ("ReplaceOutdatedPods", "BootstrapTenant"),
+        ("ReplaceOutdatedPods", "CheckAuthorities"),
+        ("CheckAuthorities", "BootstrapTenant"),
         ("BootstrapTenant", "ReconcileMetricsApi"),
         ("ReconcileMetricsApi", "PublishEndpoint"),
         ("PublishEndpoint", "SettleRotations"),
@@ -50,6 +51,7 @@ def test_phases_report_conditions_of_the_manager():
     assert named == {
         "DecideHostname": wellknown.HOSTNAME_ACCEPTED,
         "IssueCertificates": wellknown.CERTIFICATES_READY,
+        "CheckAuthorities": wellknown.CERTIFICATES_READY,
         "PlanAuthentication": wellknown.AUTHENTICATION_READY,
         "BootstrapTenant": wellknown.API_SERVER_READY,
         "ReportAuthentication": wellknown.AUTHENTICATION_READY,
@@ -117,3 +119,15 @@ async def test_metrics_wait_for_a_ready_api_server(finished, monkeypatch):
     monkeypatch.setattr(startup_order, "is_api_ready", lambda _: False)
     assert await write(new_run()) == PhaseDone()
     assert finished == []
+
+
+async def test_an_ended_authority_is_reported_after_all_else_was_written(finished):
+    run = new_run()
+    message = "The authority etcd ended."
+    finished_secrets = certificates.build_secrets()
+    finished_secrets.ended_message = message
+    result = await write(run)
+    assert isinstance(result, PhaseStalled)
+    assert (result.condition, result.reason) == (wellknown.CERTIFICATES_READY, "AuthorityExpired")
+    assert result.message == message
+    assert run.status.get_condition(wellknown.CERTIFICATES_READY) is None

@@ -58,10 +58,12 @@ def cluster(*names):
     return {"metadata": {"name": "vc-1", "namespace": "default", "annotations": annotations}}
 
 
-async def advance(store, body, now=NOW):
+async def advance(store, body, now=NOW, signed_lifetime=timedelta(0)):
     means = replace(fake_means(store), now=lambda: now)
     issued = IssuedCertificates(agents=None, secrets=store.secrets)
-    return means, *await authority_rotation.advance_rotations(means, wish(), issued, body)
+    return means, *await authority_rotation.advance_rotations(
+        means, wish(), issued, body, signed_lifetime=signed_lifetime
+    )
 
 
 async def test_only_requested_authorities_move_and_each_with_one_write(secrets):
@@ -231,3 +233,35 @@ async def test_the_end_of_the_handed_out_kubeconfig_is_recorded_when_the_new_aut
     assert abs(state.signed_until - end) < timedelta(minutes=10)
     stored, _ = rotated_secrets.read_rotation("client", store.secrets["client-authority"])
     assert stored == state
+
+
+async def test_an_ended_authority_is_replaced_with_one_write(secrets):
+    ended = authority.make_authority("etcd", now=NOW - timedelta(days=4000))
+    secrets["etcd-authority"]["data"] = bundles.build_key_pair_secret("x", "y", ended)["data"]
+    store = Store(secrets)
+    await advance(store, cluster())
+    assert store.patched == []
+    means, issued, rotations = await advance(store, cluster("etcd"))
+    state, keys = rotated_secrets.read_rotation("etcd", issued.secrets["etcd-authority"])
+    assert (state.stage, keys.other) == ("stable", None)
+    assert keys.current.certificate != ended.certificate
+    assert rotations.list_rows() == []
+    assert means.recorder.messages == [
+        "The authority etcd had ended. vc-manager replaced it in one step."
+    ]
+    await advance(store, cluster("etcd"))
+    assert store.patched == ["etcd-authority"]
+
+
+async def test_the_old_client_authority_is_kept_as_long_as_its_signer_may_have_signed(secrets):
+    """REL-164: a ClusterVersion may have a longer --cluster-signing-duration."""
+    store = Store(secrets)
+    means, issued, rotations = await advance(store, cluster("client"))
+    await authority_rotation.settle_rotations(means, rotations, issued, UNCHANGED, ROLLED_OUT)
+    now = NOW + timedelta(hours=1)
+    means, issued, _ = await advance(store, cluster("client"), now, timedelta(days=300))
+    state, _ = rotated_secrets.read_rotation("client", issued.secrets["client-authority"])
+    assert (state.stage, state.signed_until) == (
+        "issue-new",
+        now + timedelta(days=300, minutes=5),
+    )

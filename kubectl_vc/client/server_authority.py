@@ -1,0 +1,67 @@
+"""Authorities that a kubeconfig trusts for the servers of a virtual cluster.
+
+A rotation of the authority `serving` changes them. The tenant's controller manager publishes them
+in each namespace. Hazard: they are read over a connection that the kubeconfig trusts already.
+Another connection would let its other end choose who is trusted.
+"""
+
+import base64
+from typing import Any
+
+import yaml
+from cryptography import x509
+
+from kubectl_vc.output.cli_errors import CliError
+from kubeio.api.client import Client
+from kubeio.api.yaml_writer import to_yaml
+from tenancy.resources import CONFIG_MAPS
+
+CONFIG_MAP, NAMESPACE = "kube-root-ca.crt", "kube-public"
+_KEY = "ca.crt"
+
+
+async def fetch_authorities(tenant_client: Client) -> bytes:
+    """Return the published authorities as PEM. Raises KubeError and CliError."""
+    found = await tenant_client.get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+    pem = str((found.get("data") or {}).get(_KEY) or "").encode()
+    if not _read_certificates(pem):
+        raise CliError(f"the ConfigMap {NAMESPACE}/{CONFIG_MAP} has no certificate under {_KEY}.")
+    return pem
+
+
+def replace_authorities(kubeconfig: bytes, pem: bytes) -> bytes:
+    """Return a kubeconfig whose current cluster trusts other authorities.
+
+    It is the same to the byte if it trusts these already. Raises CliError.
+    """
+    document = yaml.safe_load(kubeconfig)
+    cluster = _find_cluster(document)
+    try:
+        known = base64.b64decode(cluster.get("certificate-authority-data") or "")
+    except ValueError:
+        known = b""
+    if _read_certificates(known) == _read_certificates(pem):
+        return kubeconfig
+    cluster["certificate-authority-data"] = base64.b64encode(pem).decode()
+    return to_yaml(document).encode()
+
+
+def _read_certificates(pem: bytes) -> set[x509.Certificate]:
+    """Return the certificates of a file. A file that cannot be read has none."""
+    try:
+        return set(x509.load_pem_x509_certificates(pem))
+    except ValueError:
+        return set()
+
+
+def _find_cluster(document: Any) -> dict[str, Any]:
+    """Return the fields of the cluster of the current context. Raises CliError."""
+    try:
+        contexts = {each["name"]: each["context"] for each in document["contexts"]}
+        clusters = {each["name"]: each["cluster"] for each in document["clusters"]}
+        found: dict[str, Any] = clusters[contexts[document["current-context"]]["cluster"]]
+    except (KeyError, TypeError) as problem:
+        raise CliError(
+            "the file is no kubeconfig with a current context and its cluster. Use another file."
+        ) from problem
+    return found
