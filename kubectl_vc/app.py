@@ -97,7 +97,7 @@ async def create(
     *,
     access: ConfigFlags,
     name: flags.NameArgument = "",
-    filenames: flags.FilenamesFlag = None,
+    filenames: flags.VirtualClusterFileFlag = None,
     cluster_version: flags.ClusterVersionFlag = "",
     output: flags.KubeconfigPathFlag = None,
     force: flags.ForceFlag = False,
