@@ -18,7 +18,6 @@ from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.policy.decision import decide_object
 from kubeio import Object
 from syncer.tenants import conditions as synced_conditions
-from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, VIRTUAL_CLUSTERS
 from tests.integration.kubectl_vc.conftest import HOSTILE, Stage, UserTerminal, build_stage, pod
@@ -26,7 +25,8 @@ from tests.support.eventually import eventually
 from tests.support.kubectl_vc.page_client import serving
 from tests.support.webdriver import Browser, open_browser
 from tools.packages import ROOT
-from vcmanager.plan import certificate_table
+from vcmanager.plan import certificate_table, control_plane
+from vcmanager.plan.component_status import COMPONENT_CONDITIONS, evaluate_component
 from vcmanager.runtime.certificate_expiry import CertificateValidity
 from vcmanager.runtime.status import ReconcileStatus
 
@@ -44,14 +44,21 @@ async def browser(tmp_path: Path) -> AsyncIterator[Browser]:
         yield found
 
 
-COMPONENTS = (wellknown.ETCD_READY, wellknown.API_SERVER_READY, wellknown.CONTROLLER_MANAGER_READY)
-AGE, LIFETIME = timedelta(days=3, hours=2), timedelta(days=90)
-"""Age of the tenant that the pictures show, and of its certificates."""
+READY_WORKLOAD = {
+    "metadata": {"generation": 1},
+    "spec": {"replicas": 1},
+    "status": {
+        "observedGeneration": 1,
+        **dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), 1),
+    },
+}
+LIFETIME = timedelta(days=90)
+"""Lifetime of certificates, as by default."""
 
 
 async def write_running_status(stage: Stage) -> None:
     """Write the status of a running tenant, as vc-manager and the syncer build it."""
-    client, begun = stage.desk.client, datetime.now(UTC) - AGE
+    client, begun = stage.desk.client, datetime.now(UTC)
     body = await stage.desk.fetch(stage.tenant.name)
     report = ReconcileStatus(
         generation=body["metadata"]["generation"],
@@ -60,8 +67,10 @@ async def write_running_status(stage: Stage) -> None:
         endpoint="https://10.64.0.11:30302",
         version="v1.36.4",
     )
-    for kind in COMPONENTS:
-        report.set_condition(kind, "True", "Ready", "1 of 1 replicas are ready.")
+    for name in (control_plane.ETCD, control_plane.API_SERVER, control_plane.CONTROLLER_MANAGER):
+        found = evaluate_component(name, READY_WORKLOAD, ())
+        assert found.is_ready
+        report.set_condition(COMPONENT_CONDITIONS[name], "True", found.reason, found.message)
     report.summarize(blocked=None, is_stalled=False, is_deleting=False)
     status = report.build_status({})
     synced = synced_conditions.build_synced(
