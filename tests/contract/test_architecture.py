@@ -40,7 +40,7 @@ def test_the_walk_has_at_most_ten_files_that_exist_and_are_named_once():
 
 def test_the_walk_names_each_step_to_a_higher_stratum():
     section, files = read_walk()
-    told = {(int(a), int(b)) for a, b in re.findall(r"\((\d+) to (\d+)\)", section)}
+    named = {(int(a), int(b)) for a, b in re.findall(r"\((\d+) to (\d+)\)", section)}
     ranks = [find_rank(path) for path in files]
     numbered = enumerate(pairwise(ranks), start=1)
-    assert told == {(n, n + 1) for n, (before, after) in numbered if after < before}
+    assert named == {(n, n + 1) for n, (before, after) in numbered if after < before}
