@@ -87,7 +87,7 @@ def completion(*, shell: flags.ShellArgument) -> None:
 
     if shell not in shells.SCRIPTS:
         known = ", ".join(shells.SCRIPTS)
-        raise UsageError(f'unsupported shell "{shell}". Use one of {known}.')
+        raise UsageError(f'unsupported shell type "{shell}". Use one of {known}.')
     print_text(shells.SCRIPTS[shell])
 
 
@@ -97,7 +97,7 @@ async def create(
     *,
     access: ConfigFlags,
     name: flags.NameArgument = "",
-    filenames: flags.FilenamesFlag = None,
+    filenames: flags.VirtualClusterFileFlag = None,
     cluster_version: flags.ClusterVersionFlag = "",
     output: flags.KubeconfigPathFlag = None,
     force: flags.ForceFlag = False,

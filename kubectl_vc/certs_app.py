@@ -66,7 +66,7 @@ async def rotate(
     name: flags.OptionalNameArgument = "",
     authority: flags.AuthoritiesFlag = None,
     force_drop: flags.ForceDropFlag = None,
-    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
+    manager_namespace: flags.SecretNamespaceFlag = flags.MANAGER_NAMESPACE,
 ) -> None:
     """Replace authorities of a virtual cluster, in stages.
 

@@ -232,6 +232,18 @@ FilenamesFlag = Annotated[
         help="Manifest: a file, an http or https URL, or - for standard input. Can be repeated.",
     ),
 ]
+VirtualClusterFileFlag = Annotated[
+    list[str] | None,
+    Option(
+        "--filename",
+        "-f",
+        metavar="FILE",
+        show_default=False,
+        help="Manifest with one VirtualCluster: a file, an http or https URL, or - for standard"
+        " input",
+    ),
+]
+"""As FilenamesFlag, and the verb refuses a second one."""
 ClusterVersionFlag = Annotated[
     str,
     Option(
@@ -319,10 +331,15 @@ TlsServerNameFlag = Annotated[
 ]
 ManagerNamespaceFlag = Annotated[
     str,
+    Option("--manager-namespace", metavar="NAME", help="Namespace of vc-manager and vc-syncer"),
+]
+SecretNamespaceFlag = Annotated[
+    str,
     Option(
         "--manager-namespace", metavar="NAME", help="Namespace of the components, for the Secret"
     ),
 ]
+"""For verbs that write a Secret of a component."""
 AuthoritiesFlag = Annotated[
     list[RotatedAuthority] | None,
     Option(

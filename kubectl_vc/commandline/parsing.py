@@ -140,7 +140,9 @@ def _set(
         text = flag.option.bare or "true"
     elif text is None:
         if not queue:
-            raise UsageError(f"flag needs an argument: {spelling}.")
+            is_letter = not spelling.startswith("--")
+            shown = f"{spelling[1:]!r} in {spelling}" if is_letter else spelling
+            raise UsageError(f"flag needs an argument: {shown}.")
         text = queue.pop(0)
     try:
         value = convert(flag, text)

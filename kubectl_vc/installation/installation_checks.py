@@ -18,6 +18,7 @@ from tenancy import conditions, super_clusters, wellknown
 from tenancy.resources import (
     CLUSTER_VERSIONS,
     SUPER_CLUSTERS,
+    SYNC_RULES,
     TENANT_POLICIES,
     VIRTUAL_CLUSTER_SNAPSHOTS,
     VIRTUAL_CLUSTERS,
@@ -31,6 +32,7 @@ CRD_NAMES = tuple(
         TENANT_POLICIES,
         SUPER_CLUSTERS,
         VIRTUAL_CLUSTER_SNAPSHOTS,
+        SYNC_RULES,
     )
 )
 DEFAULT_CLASS_KEY = "storageclass.kubernetes.io/is-default-class"

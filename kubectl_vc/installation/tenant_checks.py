@@ -169,12 +169,13 @@ def _check_good_condition(kind: str, good: str, *, is_note: bool = False) -> Ten
 
 
 def _check_policy(facts: InstallationFacts, tenant: TenantControlPlane) -> LinkState:
-    name = (get_spec(tenant.virtual_cluster).get("policyRef") or {}).get("name") or "baseline"
+    reference = get_spec(tenant.virtual_cluster).get("policyRef") or {}
+    name = reference.get("name") or wellknown.DEFAULT_POLICY_NAME
     present = {str(get_metadata(each).get("name")) for each in facts.tenant_policies or ()}
     if name in present:
         return LinkState("ok", f"The TenantPolicy {name} exists.")
-    if name == "baseline":
-        return LinkState("ok", "The built-in policy baseline applies.")
+    if name == wellknown.DEFAULT_POLICY_NAME:
+        return LinkState("ok", f"The built-in policy {name} applies.")
     return LinkState(
         "wrong",
         f"The TenantPolicy {name}, which spec.policyRef names, does not exist.",

@@ -203,7 +203,7 @@ async def read_tenant(connection: SuperConnection, namespace: str, name: str) ->
     )
     certificates: list[CertificateView] = []
     if table is None:
-        reader.add_note(f"The table of certificates in the namespace {tenant.root} is not there")
+        reader.add_note(f"The table of certificates does not exist yet in {tenant.root}")
     else:
         try:
             certificates = tenant_rows.build_certificate_rows(table, now)

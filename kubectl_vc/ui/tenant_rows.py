@@ -107,7 +107,7 @@ def build_tenant_row(body: Body, certificates: Body | None, now: datetime) -> Te
         problem="" if ready.get("status") == "True" else one_line(ready.get("message")),
         certificates_end=_find_first_end(certificates, now),
         version=str(status.get("version") or spec.get("clusterVersionName") or ""),
-        policy=str((spec.get("policyRef") or {}).get("name") or "default"),
+        policy=str((spec.get("policyRef") or {}).get("name") or wellknown.DEFAULT_POLICY_NAME),
         endpoint=str(status.get("endpoint") or ""),
         age=format_age(metadata.get("creationTimestamp"), now),
     )

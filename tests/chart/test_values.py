@@ -82,11 +82,16 @@ def test_the_linter_has_nothing_to_say():
     assert done.returncode == 0, done.stdout
 
 
-def test_the_notes_name_the_next_three_commands():
+def test_the_notes_name_the_next_commands():
     done = helm("install", "x", str(CHART), "--dry-run=client", "--namespace", "vc-manager")
     assert done.returncode == 0, done.stderr
     notes = done.stdout.partition("NOTES:")[2]
-    for command in ("rollout status", "kubectl vc create my-tenant --cluster-version v1.36",
-                    "get namespaces"):  # fmt: skip
+    for command in (
+        "rollout status",
+        "uv tool install '.[cli]'",
+        "kubectl vc doctor",
+        "kubectl vc create my-tenant --cluster-version v1.36",
+        "kubectl vc connect my-tenant -- kubectl get namespaces",
+    ):
         assert command in notes
     assert "image.registry is empty" in notes

@@ -25,6 +25,7 @@ _SECTIONS = ("Tutorials", "How to, platform administrator", "Walkthroughs")
 """Sections of the site whose pages have commands."""
 _MATTER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 _UNTRIED = ("never", "unrecorded")
+_PATH = re.compile(r"\b(?:tests|docs|tools|bench|charts)(?:/[\w.-]*\w)+/?")
 
 
 def read_sections() -> Mapping[str, tuple[str, ...]]:
@@ -58,6 +59,8 @@ def find_faults(text: str) -> list[str]:
     if matter.get("commands") != "not run":
         return ["commands: must be `run` or `not run`"]
     faults = [] if len(str(matter.get("reason", ""))) > 20 else ["reason: is missing"]
+    paths = _PATH.findall(str(matter.get("reason", "")))
+    faults += [f"reason: {path} does not exist" for path in paths if not (ROOT / path).exists()]
     tried = matter.get("tried")
     if not isinstance(tried, date) and tried not in _UNTRIED:
         faults.append(f"tried: {tried!r} must be a date, never or unrecorded")
@@ -86,6 +89,7 @@ def test_all_sections_were_found():
         ("commands: not run\ntried: never", "reason"),
         ("commands: not run\nreason: It needs hardware.....\ntried: soon", "must be a date"),
         ("commands: not run\nreason: It needs hardware.....", "must be a date"),
+        ("commands: not run\nreason: See tests/drills for it.\ntried: never", "does not exist"),
     ],
 )
 def test_a_wrong_front_matter_is_found(matter: str, fault: str):

@@ -9,7 +9,16 @@ import pytest
 import yaml
 
 from tools.testbed import cache, push, targets, versions
-from tools.testbed.artifacts import binaries, browser, debian, haproxy, images, oci, product
+from tools.testbed.artifacts import (
+    binaries,
+    browser,
+    debian,
+    haproxy,
+    images,
+    oci,
+    oidc_server,
+    product,
+)
 from tools.testbed.artifacts.oci import Blob, Image
 from tools.testbed.errors import TestbedError
 from tools.testbed.progress import StepPrinter
@@ -145,6 +154,21 @@ def test_haproxy_is_unpacked_before_the_tests_that_run_it():
     for name in ("node", "test", "thorough", "slow"):
         assert haproxy.build_image in targets.TARGETS[name].images, name
     assert haproxy.build not in targets.TARGETS["demo"].packages
+
+
+def test_the_oidc_provider_is_installed_before_the_test_that_runs_it(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("integration", "test", "thorough", "slow"):
+        assert oidc_server.prepare in targets.TARGETS[name].packages, name
+    with pytest.raises(TestbedError, match="tests build nothing"):
+        oidc_server.build(StepPrinter(quiet=True))
+    monkeypatch.setenv("PATH", str(empty))
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(TestbedError, match="node and npm are missing"):
+        oidc_server.prepare(StepPrinter(quiet=True))
+    monkeypatch.delenv("CI")
+    oidc_server.prepare(StepPrinter(quiet=True))
 
 
 def test_the_chart_names_the_image_of_haproxy():

@@ -1,16 +1,14 @@
 """A certified OpenID Connect provider on loopback: oidc-provider of npm, in a process of its own.
 
-A user signs in as a browser does: by the provider's pages, with cookies and redirects. Needs node
-and npm. The packages are installed once into the cache, by the versions of the lock file.
+A user signs in as a browser does: by the provider's pages, with cookies and redirects. The step
+`prepare` of `tools/testbed/artifacts/oidc_server.py` installs the packages.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import http.client
 import json
-import shutil
 import ssl
 import subprocess
 import time
@@ -24,17 +22,11 @@ import trustme
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.support.processes import free_port
-from tools.testbed import cache
+from tools.testbed.artifacts import oidc_server
+from tools.testbed.progress import StepPrinter
 
 CLIENT, SECRET = "kubernetes", "a-secret-for-tests"
 REDIRECT = "https://client.example.com/callback"
-_SOURCE = Path(__file__).parent / "oidc_server"
-_FILES = ("package.json", "package-lock.json", "server.mjs")
-
-
-def is_available() -> bool:
-    """Return whether node and npm are installed."""
-    return all(map(shutil.which, ("node", "npm")))
 
 
 class OidcProvider:
@@ -70,9 +62,10 @@ class OidcProvider:
             "keys": [_build_key()],
         }
         (self.folder / "settings.json").write_text(json.dumps(settings))
+        folder = oidc_server.build(StepPrinter(quiet=True))
         with (self.folder / "provider.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["node", str(_install() / "server.mjs"), str(self.folder)],
+                ["node", str(folder / oidc_server.PROGRAM), str(self.folder)],
                 stdout=log,
                 stderr=log,
             )
@@ -170,24 +163,6 @@ def running_provider(folder: Path, users: Mapping[str, list[str]]) -> Iterator[O
         yield made
     finally:
         made.stop()
-
-
-def _install() -> Path:
-    """Return the folder with the program and its packages. The first call installs them."""
-    digest = hashlib.sha256(b"".join((_SOURCE / each).read_bytes() for each in _FILES)).hexdigest()
-    folder = cache.root() / "node" / f"oidc-server-{digest[:12]}"
-    if not (folder / "installed").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        for each in _FILES:
-            shutil.copy(_SOURCE / each, folder / each)
-        subprocess.run(
-            ["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"],
-            cwd=folder,
-            check=True,
-            timeout=300,
-        )
-        (folder / "installed").touch()
-    return folder
 
 
 def _build_key() -> dict[str, str]:

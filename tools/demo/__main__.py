@@ -117,7 +117,8 @@ def transcript(super_shell: DemoShell, tenant: DemoShell, cluster: SuperCluster)
         *("kubectl", "vc", "create", "-f", HERE / "vc.yaml"), *("-o", TENANT_KUBECONFIG)
     )
     say(
-        "# Seen from inside it is a cluster: own namespaces, nobody else's. Nodes come with pods.\n"
+        "# Inside, the tenant is a cluster with its own namespaces. It has no objects of other"
+        " tenants.\n# A node appears with the first pod.\n"
     )
     tenant.run("kubectl", "get", "namespaces")
     tenant.run("kubectl", "get", "nodes")
@@ -151,7 +152,7 @@ def transcript(super_shell: DemoShell, tenant: DemoShell, cluster: SuperCluster)
 
     say("# The platform administrator sees the same pods in namespaces with the tenant's prefix.\n")
     super_shell.run("kubectl", "get", "namespaces")
-    label = f"tenancy.x-k8s.io/vcname={TENANT}"
+    label = f"tenancy.x-k8s.io/vcname={TENANT},tenancy.x-k8s.io/vcnamespace=default"
     super_shell.run("kubectl", "get", "pods", "-A", "-l", label, "-o", "wide")
     super_shell.run("kubectl", "vc", "get", TENANT)
     audit(super_shell, cluster)

@@ -14,6 +14,7 @@ from tools.prose.sentences import Line
 _TEXT_KEYS = {"description", "summary", "title", "message"}
 _OWN_LINE = re.compile(r"^\s*#+ ?(?:-- )?(.*)$")
 _BEHIND_VALUE = re.compile(r"\s# ?(.*)$")
+_TEMPLATE_COMMENT = re.compile(r"\{\{-? ?/\*(.*?)\*/ ?-?\}\}", re.DOTALL)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -31,6 +32,14 @@ def comments(text: str) -> Iterator[list[Line]]:
         if behind and not own:
             yield [Line(number, behind[1])]
     yield from markdown.of_lines(block)
+
+
+def template_comments(text: str) -> Iterator[list[Line]]:
+    """Yield the paragraphs of comments of a Helm template, `{{/* ... */}}`."""
+    for found in _TEMPLATE_COMMENT.finditer(text):
+        first = text.count("\n", 0, found.start(1)) + 1
+        lines = found[1].splitlines()
+        yield from markdown.of_lines([Line(first + n, line) for n, line in enumerate(lines)])
 
 
 def texts(text: str) -> Iterator[list[Line]]:

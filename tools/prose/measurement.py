@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from tools.prose import manifests, markdown, python_source
+from tools.prose import makefile, manifests, markdown, python_source
 from tools.prose.limits import Row
 from tools.prose.sentences import Line, Sentence, split
 
-SUFFIXES = {".md", ".py", ".yaml", ".yml", ".txt", ".json"}
 _WALKED = {".md", ".py"}
-_WALKED_IN_CHARTS = {*_WALKED, ".yaml", ".txt", ".json"}
+_WALKED_IN_CHARTS = {*_WALKED, ".yaml", ".tpl", ".txt", ".json"}
 
 
 def package_folder(path: Path) -> str:
@@ -36,12 +35,15 @@ def measure(
 
 
 def sentences(path: str, text: str) -> Iterator[Sentence]:
-    """Yield the sentences of a file. The suffix of its path decides how it is read."""
+    """Yield the sentences of a file. Its suffix decides how it is read. A Makefile has none."""
     match Path(path).suffix:
         case ".md" | ".txt":
             yield from _split(path, markdown.paragraphs(text))
-        case ".yaml" | ".yml":
+        case "":
+            yield from _split(path, makefile.paragraphs(text))
+        case ".yaml" | ".yml" | ".tpl":
             yield from _split(path, manifests.comments(text))
+            yield from _split(path, manifests.template_comments(text))
             yield from _split(path, manifests.texts(text))
         case ".json":
             yield from _split(path, manifests.texts(text))

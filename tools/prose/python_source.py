@@ -22,6 +22,8 @@ NO_PROSE = re.compile(
 _HELP = {"help", "short_help", "epilog", "description"}
 _METRICS = {"Counter", "Gauge", "Histogram", "Summary", "Info", "Enum"}
 _MANIFEST_LINES = 2
+_PRINTED_COMMENT = re.compile(r"^# (?=[A-Z])", re.MULTILINE)
+"""Mark of a comment in a transcript. Markdown reads it as a heading, which is no sentence."""
 _MANIFEST_LINE = re.compile(r"^\s*(?:- )?[\w./-]+:(?: \S|$)", re.MULTILINE)
 
 
@@ -87,6 +89,7 @@ def messages(nodes: Sequence[ast.AST]) -> Iterator[list[Line]]:
 def _message(text: str, node: ast.expr, is_help: bool) -> Iterator[list[Line]]:
     is_long = len(text.split()) >= MESSAGE_WORDS
     is_manifest = len(_MANIFEST_LINE.findall(text)) >= _MANIFEST_LINES
+    text = _PRINTED_COMMENT.sub("", text)
     if (is_long or is_help) and "\r" not in text and not is_manifest:
         yield from _string(text.lstrip(), node.lineno)
 

@@ -22,8 +22,8 @@ _KEYS_HEAD = markdown.build_head(
 _CONDITIONS_HEAD = markdown.build_head(
     "Conditions",
     f"`{_WELLKNOWN}` and `{_SUPER_CLUSTERS}`",
-    "`kubectl vc get` prints the first condition of a VirtualCluster that is not as it should be."
-    " A message is for people and may change. A program reads type, status and reason.",
+    "`kubectl vc get NAME` prints all conditions of a VirtualCluster. A message is for people and"
+    " may change. A program reads type, status and reason.",
 )
 
 

@@ -32,7 +32,7 @@ class RecordedRun:
 
 
 FILE = HERE / "results.yaml"
-_HEAD = "# What became of the tests of offload.yaml; `python -m tools.rows --results FILE`.\n"
+_HEAD = "# Results of the tests of offload.yaml, from `python -m tools.rows --results FILE`.\n"
 
 
 def known() -> RecordedRun:

@@ -19,6 +19,7 @@ from tools.testbed.artifacts import (
     debian,
     haproxy,
     images,
+    oidc_server,
     product,
 )
 from tools.testbed.errors import TestbedError
@@ -37,7 +38,7 @@ class Target:
     groups: tuple[str, ...] = ()
     """Groups of programs, arguments of `build`."""
     packages: tuple[Step, ...] = ()
-    """Steps that unpack Debian packages, for programs that tests run on this machine."""
+    """Steps that install packages of Debian or npm, for programs that tests run here."""
     images: tuple[Step, ...] = ()
     """Steps after the programs. With any step, the machine must be able to run a cluster."""
 
@@ -81,7 +82,7 @@ _INTEGRATION = Target(
         *("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes"),
         *("s3", "health", "cni", "whereabouts"),
     ),
-    packages=(haproxy.build,),
+    packages=(haproxy.build, oidc_server.prepare),
 )
 _NODE = _UP | Target(("kubectl", "whereabouts"), images=(_shipped_interpreter, haproxy.build_image))
 _TEST = _INTEGRATION | _NODE | _PROPERTIES

@@ -3,8 +3,9 @@
 A fenced block `yaml NAME` is a file of that name. In a block `console`, a line that begins with `$
 ` is a command, and lines that begin with `> ` continue it. The other lines are its output. `...`
 stands for any text within a line, and alone for any lines. Words are compared without the gaps
-between them, because columns are as wide as their names. Other blocks are for people. Hazard: a
-malformed block must be refused, otherwise the page shows a command that is never run.
+between them, because columns are as wide as their names. A block of a list item is indented as a
+whole. Other blocks are for people. Hazard: a malformed block must be refused, otherwise the page
+shows a command that is never run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 ANYTHING = "..."
-_FENCE = re.compile(r"^```(.*)$")
+_FENCE = re.compile(r"^( *)```(.*)$")
 _FOR_PEOPLE = ("", "sh", "text", "yaml")
 
 
@@ -59,13 +60,14 @@ def is_shown(printed: str, shown: Sequence[str]) -> bool:
 def _blocks(text: str) -> Iterator[tuple[int, str, list[str]]]:
     """Yield each fenced block: the line of its fence, its kind, its lines."""
     begun: tuple[int, str, list[str]] | None = None
+    indent = ""
     for number, line in enumerate(text.splitlines(), start=1):
         fence = _FENCE.match(line)
         if fence is None:
             if begun is not None:
-                begun[2].append(line)
+                begun[2].append(line.removeprefix(indent))
         elif begun is None:
-            begun = (number, fence[1].strip(), [])
+            begun, indent = (number, fence[2].strip(), []), fence[1]
         else:
             yield begun
             begun = None

@@ -1,4 +1,4 @@
-{{/* Labels of every object; call with a dict of root and component. */}}
+{{/* Labels of every object. Call with a dict of root and component. */}}
 {{- define "virtual-cluster.labels" -}}
 {{ include "virtual-cluster.selector" . }}
 app.kubernetes.io/part-of: virtual-cluster
@@ -7,7 +7,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_") }}
 {{- end }}
 
-{{/* What selects the pods of one component; it can never change. */}}
+{{/* Selector of the pods of one component, which can never change. */}}
 {{- define "virtual-cluster.selector" -}}
 app.kubernetes.io/name: {{ .component }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -83,7 +83,7 @@ capabilities:
   value: {{ .Values.logging.level | quote }}
 {{- end }}
 
-{{/* Where a pod may run and how soon; call with a dict of root, component and values. */}}
+{{/* Placement and priority of a pod. Call with a dict of root, component and values. */}}
 {{- define "virtual-cluster.placement" -}}
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
@@ -108,7 +108,7 @@ affinity:
 {{- end }}
 
 {{/*
-A Deployment whose pods compete for one Lease; call with a dict of root, component, values and env.
+A Deployment whose pods compete for one Lease. Call with a dict of root, component, values and env.
 The old pod may go before the new one is ready: the Lease lets only one work anyway.
 */}}
 {{- define "virtual-cluster.deployment" -}}
@@ -196,7 +196,7 @@ spec:
         {{- include "virtual-cluster.tokenVolume" .root | nindent 8 }}
 {{- end }}
 
-{{/* One pod of a component at a time may be moved; call with a dict of root and component. */}}
+{{/* One pod of a component at a time may be moved. Call with a dict of root and component. */}}
 {{- define "virtual-cluster.disruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -207,7 +207,7 @@ metadata:
     {{- include "virtual-cluster.labels" . | nindent 4 }}
 spec:
   maxUnavailable: 1
-  # A pod that does not run protects nobody and must not hold up a drain.
+  # A pod that does not run serves no client and must not hold up a drain.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

@@ -71,7 +71,7 @@ async def test_the_list_of_tenants_has_their_state_and_the_first_end(
     await write_certificates(stage, days=60)
     page = await pages.fetch(pages.urls.build_tenants())
     row = next(each for each in page.table("tenants") if each[0] == stage.desk.namespace)
-    assert row[1:8] == ["web", "Pending", "True", "False", "60d", "v1.36", "default"]
+    assert row[1:8] == ["web", "Pending", "True", "False", "60d", "v1.36", "baseline"]
 
 
 async def test_a_tenant_has_conditions_certificates_namespaces_and_work_in_progress(

@@ -1,6 +1,7 @@
 """The pages of `kubectl vc ui` in a real headless Chromium.
 
-With `SCREENSHOTS=1` the last test also writes the pictures of docs/ui.md.
+With `SCREENSHOTS=1` the last test also writes the pictures of docs/ui.md. Their texts come from the
+code of vc-manager and of the syncer.
 """
 
 from __future__ import annotations
@@ -8,17 +9,26 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from kubectl_vc.client.config_flags import ConfigFlags
-from tenancy.resources import NAMESPACES, PODS
-from tests.integration.kubectl_vc.conftest import HOSTILE, Stage, UserTerminal, build_stage
+from kubectl_vc.policy.decision import decide_object
+from kubeio import Object
+from syncer.tenants import conditions as synced_conditions
+from tenancy.policies import BASELINE_POLICY
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.kubectl_vc.conftest import HOSTILE, Stage, UserTerminal, build_stage, pod
 from tests.support.eventually import eventually
 from tests.support.kubectl_vc.page_client import serving
 from tests.support.webdriver import Browser, open_browser
 from tools.packages import ROOT
+from vcmanager.plan import certificate_table, control_plane
+from vcmanager.plan.component_status import COMPONENT_CONDITIONS, evaluate_component
+from vcmanager.runtime.certificate_expiry import CertificateValidity
+from vcmanager.runtime.status import ReconcileStatus
 
 pytestmark = pytest.mark.slow  # the browser alone has more than the images of all components
 PICTURES = ROOT / "docs" / "images"
@@ -32,6 +42,62 @@ async def browser(tmp_path: Path) -> AsyncIterator[Browser]:
     """A headless Chromium."""
     async with open_browser(tmp_path) as found:
         yield found
+
+
+READY_WORKLOAD = {
+    "metadata": {"generation": 1},
+    "spec": {"replicas": 1},
+    "status": {
+        "observedGeneration": 1,
+        **dict.fromkeys(("replicas", "readyReplicas", "updatedReplicas", "availableReplicas"), 1),
+    },
+}
+LIFETIME = timedelta(days=90)
+"""Lifetime of certificates, as by default."""
+
+
+async def write_running_status(stage: Stage) -> None:
+    """Write the status of a running tenant, as vc-manager and the syncer build it."""
+    client, begun = stage.desk.client, datetime.now(UTC)
+    body = await stage.desk.fetch(stage.tenant.name)
+    report = ReconcileStatus(
+        generation=body["metadata"]["generation"],
+        now=begun.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        cluster_namespace=stage.tenant.root,
+        endpoint="https://10.64.0.11:30302",
+        version="v1.36.4",
+    )
+    for name in (control_plane.ETCD, control_plane.API_SERVER, control_plane.CONTROLLER_MANAGER):
+        found = evaluate_component(name, READY_WORKLOAD, ())
+        assert found.is_ready
+        report.set_condition(COMPONENT_CONDITIONS[name], "True", found.reason, found.message)
+    report.summarize(blocked=None, is_stalled=False, is_deleting=False)
+    status = report.build_status({})
+    synced = synced_conditions.build_synced(
+        reason=synced_conditions.ENGAGED,
+        message="All of the tenant's objects are synced.",
+        generation=report.generation,
+    )
+    status["conditions"] += [{**synced, "lastTransitionTime": report.now}]
+    await client.patch(
+        VIRTUAL_CLUSTERS,
+        stage.tenant.name,
+        {"status": status},
+        namespace=stage.tenant.namespace,
+        subresource="status",
+    )
+    ends = CertificateValidity(
+        issued=begun, renewal=begun + LIFETIME * 2 / 3, expires=begun + LIFETIME
+    )
+    names = ("admin-kubeconfig", "apiserver", "etcd-server")
+    table = certificate_table.build_config_map(dict.fromkeys(names, ends), stage.tenant.root)
+    await client.create(CONFIG_MAPS, table)
+
+
+def explain_refusal(body: Object) -> str:
+    """Return the message of the Event that the syncer writes about an object it refuses."""
+    (decision,) = decide_object(body, BASELINE_POLICY)
+    return " ".join(map(str, decision.refusals))
 
 
 def access(desk: UserTerminal) -> ConfigFlags:
@@ -129,7 +195,8 @@ async def test_the_pages_follow_the_colours_that_the_user_prefers(
         NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     )
     shown = replace(desk, namespace="team-a")
-    stage = await build_stage(shown, "shop", ("True", "Synced", "All caches are complete."))
+    stage = await build_stage(shown, "shop")
+    await write_running_status(stage)
     for name in ("cart-0", "cart-1"):
         body = await stage.write_pod(name)
         for each in (body, await stage.copy(body, node="node-1")):
@@ -140,13 +207,12 @@ async def test_the_pages_follow_the_colours_that_the_user_prefers(
                 namespace=each["metadata"]["namespace"],
                 subresource="status",
             )
-    refused = await stage.write_pod("debug")
-    await stage.report(
-        refused,
-        "SyncRejected",
-        "spec.hostNetwork: not allowed by the TenantPolicy default. Its field pods.hostNetwork"
-        " allows it.",
-    )
+    refused = pod("debug", "shop")
+    refused["spec"]["hostNetwork"] = True
+    refused = await desk.client.create(PODS, refused)
+    message = explain_refusal(refused)
+    assert "hostNetwork" in message
+    await stage.report(refused, "SyncRejected", message)
     async with serving(access(shown), logged_in=False) as pages:
         await browser.open(pages.secret.url)
         await shows(browser, "web", where="#tenants")

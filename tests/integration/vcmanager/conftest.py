@@ -59,14 +59,16 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlan
 
 
 @contextlib.contextmanager
-def installed(folder: Path, *switches: str) -> Iterator[LocalControlPlane]:
+def installed(
+    folder: Path, *switches: str, controllers: Sequence[str] = CONTROLLERS
+) -> Iterator[LocalControlPlane]:
     """Run an API server that knows our kinds and accounts. `switches` are values of the chart."""
     made = LocalControlPlane(
         folder,
         name="super",
         service_range="10.96.0.0/16",
         audit=True,
-        controllers=CONTROLLERS,
+        controllers=controllers,
     )
     with serving(made, functools.partial(_install, switches=switches)):
         yield made

@@ -109,35 +109,6 @@ def test_the_version_is_that_of_the_package():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("create",), "give either NAME or -f FILE. With NAME, --cluster-version is optional"),
-        (
-            ("create", "web", "-f", "x"),
-            "give either NAME or -f FILE. With NAME, --cluster-version is optional",
-        ),
-        (("create", "-f", "x", "--cluster-version", "v"), "cannot be used together"),
-        (("create", "-f", "tools/demo/vc.yaml"), "-o is missing"),
-        (("create", "-f", "x", "-o", "y", "--no-wait"), "-o cannot be used with --no-wait"),
-        (("create", "web", "--cluster-version", "v", "--timeout", "soon"), "Write it like 90s"),
-        (("get", "web", "-A"), "instead of -A"),
-        (("get", "-o", "table2"), "must be one of table, wide, json, yaml, name"),
-        (("delete",), "NAME is missing. Add the name of the"),
-        (("create", "--nonsense"), "unknown flag: --nonsense"),
-        (("nonsense",), 'unknown command "nonsense" for "kubectl vc"'),
-        (("list", "--as-group", "g"), "--as-group needs --as"),
-        (("target", "join"), "NAME is missing. Add the name of the"),
-        (("target", "join", "c2"), "--target-kubeconfig or --target-context"),
-        (("target", "nonsense"), 'unknown command "nonsense" for "kubectl vc target"'),
-    ],
-)
-def test_a_wrong_call_ends_with_2_and_reports_why(words, told, monkeypatch, tmp_path):
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    done = invoke(*words)
-    assert (done.exit_code, told in done.output) == (2, True), done.output
-
-
-@pytest.mark.parametrize(
     "words",
     [
         ("create", "", "-f", "x", "-o", "y"),

@@ -13,6 +13,8 @@ from tenancy.resources import (
     PODS,
     SERVICE_CIDRS,
     STORAGE_CLASSES,
+    SYNC_RULES,
+    VIRTUAL_CLUSTER_SNAPSHOTS,
 )
 from tests.integration.kubectl_vc.faults import shapes
 from tests.integration.kubectl_vc.faults.table import Fault
@@ -33,9 +35,10 @@ async def component_pod(world: FaultWorld, name: str, status: shapes.Object) -> 
     return made
 
 
-async def lose_crd(world: FaultWorld) -> None:
+async def lose_crd(world: FaultWorld, plural: str) -> None:
     """A definition was deleted."""
-    await world.remove(CUSTOM_RESOURCE_DEFINITIONS, CRD_NAMES[-1])
+    (name,) = (each for each in CRD_NAMES if each.startswith(f"{plural}."))
+    await world.remove(CUSTOM_RESOURCE_DEFINITIONS, name)
 
 
 async def lose_nodes(world: FaultWorld) -> None:
@@ -159,7 +162,18 @@ async def hang(world: FaultWorld, name: str) -> None:
 
 DOCTOR = "doctor"
 INSTALLATION_FAULTS: tuple[Fault, ...] = (
-    Fault("definition deleted", "crds", lose_crd, DOCTOR),
+    Fault(
+        "definition deleted",
+        "crds",
+        lambda world: lose_crd(world, VIRTUAL_CLUSTER_SNAPSHOTS.plural),
+        DOCTOR,
+    ),
+    Fault(
+        "definition of SyncRules deleted",
+        "crds",
+        lambda world: lose_crd(world, SYNC_RULES.plural),
+        DOCTOR,
+    ),
     Fault("all nodes down", "nodes", lose_nodes, DOCTOR),
     Fault("all nodes cordoned", "nodes", cordon_nodes, DOCTOR),
     Fault("image of the syncer missing", "images", lose_image, DOCTOR),

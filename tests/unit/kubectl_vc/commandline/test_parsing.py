@@ -94,7 +94,7 @@ def test_words_are_read_as_by_pflag(words, values):
         (["w", "-AZ"], "unknown shorthand flag: 'Z' in -AZ."),
         (["w", "---all"], "unknown flag: ---all."),
         (["w", "--path"], "flag needs an argument: --path."),
-        (["w", "-l"], "flag needs an argument: -l."),
+        (["w", "-l"], "flag needs an argument: 'l' in -l."),
         (["w", "-coats", "1"], "unknown shorthand flag: 'c' in -coats. Did you mean --coats?"),
         (["w", "--"], "COMMAND is missing. Add it after two hyphens."),
     ],

@@ -28,6 +28,14 @@ def test_comments():
     ]
 
 
+def test_comments_of_templates():
+    text = "a: b\n{{- /*\nA comment\nof two lines.\n*/ -}}\n{{/* One more. */}}\n"
+    assert blocks(manifests.template_comments(text)) == [
+        [Line(3, "A comment"), Line(4, "of two lines.")],
+        [Line(6, " One more. ")],
+    ]
+
+
 def test_texts_of_descriptions():
     assert blocks(manifests.texts(CRD)) == [
         [Line(4, "A short text.")],

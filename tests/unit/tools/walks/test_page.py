@@ -37,6 +37,28 @@ def test_files_and_commands_come_in_their_order():
     ]
 
 
+def test_blocks_of_list_items_are_read_without_their_indent():
+    text = """\
+1. Write it:
+
+   ```yaml a.yaml
+   a:
+     b: 1
+   ```
+
+2. Apply it:
+
+   ```console
+   $ kubectl apply -f a.yaml
+   a created
+   ```
+"""
+    assert page.steps(text) == [
+        PageFile("a.yaml", "a:\n  b: 1\n"),
+        PageCommand(11, "kubectl apply -f a.yaml", ("a created",)),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
