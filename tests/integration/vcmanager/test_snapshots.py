@@ -162,7 +162,7 @@ class HostStore:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
             env={**os.environ, **env, "TERMINATION_LOG": str(log)},
         )
         return found.returncode, log.read_text() or (
