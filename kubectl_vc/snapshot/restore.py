@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from clusterversions import catalog
 from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
@@ -47,11 +48,13 @@ async def run_restore(
         shown = printers.format_full_name(VIRTUAL_CLUSTERS, name)
         if options.dry_run:
             compared = await _compare(connection, options)
-            for line in describe_comparison(compared):
+            for line in (*describe_comparison(compared), *describe_version(body, snapshot)):
                 terminal.print_result(line)
             terminal.print_result(f"{shown} not changed (dry run)")
             return
         if options.asks:
+            for line in describe_version(body, snapshot):
+                terminal.print_warning(line)
             _ask_for_name(terminal, name, connection.namespace, options.snapshot)
         if not options.wait:
             await _request(connection, body, options.snapshot)
@@ -127,6 +130,20 @@ def describe_comparison(snapshot: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {resource}: {count}"
     for each in comparison.get("removedNames") or ():
         yield f"  removed: {each}"
+
+
+def describe_version(body: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the line about a ClusterVersion that the restore changes."""
+    manifest = (snapshot.get("status") or {}).get("manifest") or {}
+    version, name = manifest.get("kubernetesVersion", ""), manifest.get("clusterVersionName", "")
+    running = (body.get("status") or {}).get("version") or ""
+    before, after = catalog.parse_minor(running), catalog.parse_minor(version)
+    current = (body.get("spec") or {}).get("clusterVersionName")
+    if before is not None and after is not None and before != after and name != current:
+        yield (
+            f"The tenant runs Kubernetes {running}, and the snapshot is of {version}. The restore"
+            f" also changes the ClusterVersion from {current} to {name}."
+        )
 
 
 async def _compare(connection: SuperConnection, options: RestoreOptions) -> Object:

@@ -47,8 +47,10 @@ class RestoreFacts:
     snapshot: Snapshot | None
     """None: it does not exist."""
     tenant_uid: str
-    kubernetes_version: str
-    """Version of the running control plane. Empty: unknown."""
+    wanted_minor: str
+    """Kubernetes minor of the ClusterVersion of the tenant. Empty: unknown."""
+    recorded_minor: str
+    """Minor that the ClusterVersion of the snapshot has now. Empty: it cannot be used."""
     etcd_version: str
     has_etcd: bool
     """Whether the tenant has an etcd of the short form."""
@@ -166,7 +168,7 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
     if snapshot.deleting or snapshot.status.phase != "Complete" or manifest is None:
         return "SnapshotNotComplete", f"{where} is not complete. Choose another one."
     claim = snapshot.claim_name
-    minor, running = _get_minor(manifest.kubernetes_version), _get_minor(facts.kubernetes_version)
+    minor, wanted = get_minor(manifest.kubernetes_version), facts.wanted_minor
     etcd, present = _parse_version(manifest.etcd_version), _parse_version(facts.etcd_version)
     rows = (
         (
@@ -181,8 +183,9 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
             is_fork(facts) and bool(manifest.secrets.get(wellknown.ENCRYPTION_SECRET)),
             "EncryptedData",
             (
-                f"{where} has encrypted Secrets, and their keys are of another VirtualCluster. Save"
-                " a snapshot after encryption was turned off and the Secrets were written again."
+                f"{where} has encrypted Secrets, and their keys are of another VirtualCluster."
+                " Restore it in place. Or save a snapshot after encryption was turned off and the"
+                " Secrets were written again."
             ),
         ),
         (
@@ -196,11 +199,13 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
             f"The PersistentVolumeClaim {claim} of {where} does not exist.",
         ),
         (
-            bool(minor and running) and minor != running,
+            bool(minor and wanted) and minor not in (wanted, facts.recorded_minor),
             "OtherKubernetesMinor",
             (
-                f"{where} is of Kubernetes {minor}, and the tenant runs {running}. Change the"
-                f" ClusterVersion of the tenant to {minor} first."
+                f"{where} is of Kubernetes {minor}, and the ClusterVersion of the tenant of"
+                f" {wanted}. ClusterVersion {manifest.cluster_version_name or 'of the snapshot'}"
+                f" is missing, or is no longer of {minor}. Set spec.clusterVersionName to a"
+                f" ClusterVersion of {minor}, and restore again."
             ),
         ),
         (
@@ -223,6 +228,19 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
     return next(((reason, message) for applies, reason, message in rows if applies), None)
 
 
+def choose_cluster_version(facts: RestoreFacts) -> str:
+    """Return the ClusterVersion that the tenant gets with the data. Empty: it has the right one.
+
+    Hazard: an API server of an older minor cannot read newer data. So data and version change
+    together, while nothing runs. Without that no snapshot from before an upgrade could be used.
+    """
+    manifest = facts.snapshot.status.manifest if facts.snapshot is not None else None
+    minor = get_minor(manifest.kubernetes_version) if manifest is not None else ""
+    if manifest is None or not minor or not facts.wanted_minor or minor == facts.wanted_minor:
+        return ""
+    return manifest.cluster_version_name if minor == facts.recorded_minor else ""
+
+
 def is_fork(facts: RestoreFacts) -> bool:
     """Return whether the snapshot is of another tenant than the one that is restored."""
     manifest = facts.snapshot.status.manifest if facts.snapshot is not None else None
@@ -237,7 +255,8 @@ def _wait(phase: RestorePhase, message: str) -> RestoreDecision:
     return RestoreDecision(RestoreStep.WAIT, phase, phase, message)
 
 
-def _get_minor(version: str) -> str:
+def get_minor(version: str) -> str:
+    """Return the minor of a version, such as 1.36 of v1.36.4."""
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 

@@ -8,7 +8,12 @@ from tenancy.snapshots import view
 from tests.support.vcmanager.factories import TENANT
 from tests.support.vcmanager.snapshots import make_snapshot, snapshot_body
 from vcmanager.snapshots.jobs import JobResult
-from vcmanager.snapshots.restore_steps import RestoreFacts, RestoreStep, decide_restore
+from vcmanager.snapshots.restore_steps import (
+    RestoreFacts,
+    RestoreStep,
+    choose_cluster_version,
+    decide_restore,
+)
 
 GOOD = JobResult(is_done=True)
 RUNNING = JobResult(is_done=False)
@@ -18,7 +23,8 @@ WAITS = JobResult(is_done=False, has_started=False, message="0/1 nodes")
 FACTS = RestoreFacts(
     snapshot=make_snapshot(),
     tenant_uid=TENANT.uid,
-    kubernetes_version="v1.36.4",
+    wanted_minor="1.36",
+    recorded_minor="1.36",
     etcd_version="3.7.3",
     has_etcd=True,
     has_claim=True,
@@ -82,7 +88,8 @@ def test_the_next_step(changes, step, phase):
         ({"tenant_uid": "another"}, "OtherTenant"),
         ({"has_etcd": False}, "NotSupported"),
         ({"has_claim": False}, "ClaimMissing"),
-        ({"kubernetes_version": "v1.37.0"}, "OtherKubernetesMinor"),
+        ({"wanted_minor": "1.37", "recorded_minor": "1.37"}, "OtherKubernetesMinor"),
+        ({"wanted_minor": "1.37", "recorded_minor": ""}, "OtherKubernetesMinor"),
         ({"etcd_version": "3.6.9"}, "OtherEtcdVersion"),
         (
             {"snapshot": make_snapshot(secrets={"encryption-keys": "ab"})},
@@ -99,15 +106,40 @@ def test_a_refusal_names_the_reason_and_stops_nothing(changes, reason):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"kubernetes_version": ""},
+        {"wanted_minor": "", "recorded_minor": ""},
+        {"wanted_minor": "1.37"},
+        {"recorded_minor": ""},
         {"etcd_version": "3.8.0"},
         {"etcd_version": ""},
         {"snapshot": make_snapshot(secrets={"encryption-keys": "a"}), "encryption_digest": "b"},
+        # An encrypted tenant has no other use of a snapshot from before its upgrade.
+        {
+            "snapshot": make_snapshot(secrets={"encryption-keys": "a"}),
+            "encryption_digest": "b",
+            "wanted_minor": "1.37",
+        },
     ],
 )
 def test_what_is_no_refusal(changes):
     decision = decide_restore(replace(FACTS, **changes))
     assert decision.step is RestoreStep.CREATE_CHECK
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, ""),
+        ({"wanted_minor": "1.37"}, "v1.36"),
+        ({"wanted_minor": "1.35"}, "v1.36"),
+        # A ClusterVersion that was changed in place is none of the snapshot.
+        ({"wanted_minor": "1.37", "recorded_minor": "1.37"}, ""),
+        ({"wanted_minor": ""}, ""),
+        ({"snapshot": None, "wanted_minor": "1.37"}, ""),
+    ],
+)
+def test_the_cluster_version_changes_with_the_minor_of_the_data(changes, name):
+    snapshot = make_snapshot(clusterVersionName="v1.36")
+    assert choose_cluster_version(replace(FACTS, **{"snapshot": snapshot, **changes})) == name
 
 
 def test_after_a_failure_in_the_middle_the_reason_stays_until_the_end():
