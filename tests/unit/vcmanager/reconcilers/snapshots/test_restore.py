@@ -71,11 +71,16 @@ def observed(*, replicas=1, pods=True, claims=("data-etcd-0", "snapshots")):
     )
 
 
+def cluster_version(name, minor):
+    return {name: {"metadata": {"name": name}, "spec": {"kubernetesVersion": minor}}}
+
+
 async def run(jobs, found, view):
     """Run the phase. Returns the client, the phase of `status.restore`, and whether it held."""
     root = {"metadata": {"uid": "r", "resourceVersion": "3", "annotations": {}}}
     root["metadata"]["annotations"][wellknown.STORE_EPOCH] = "4"
-    client = RecordingClient({"first": snapshot_body(), TENANT.root: root, **jobs})
+    snapshot = snapshot_body(clusterVersionName="recorded")
+    client = RecordingClient({"first": snapshot, TENANT.root: root, **jobs})
     events, queued = RecordedEventRows(), []
     means = fake_means(client, recorder=events, later=lambda *row: queued.append(row))
     dropped = []
@@ -94,6 +99,7 @@ async def run(jobs, found, view):
     return SimpleNamespace(
         client=client,
         phase=(status.restore or {}).get("phase"),
+        version=status.version,
         is_held=bool(reason),
         events=events.reasons,
         queued=queued,
@@ -146,6 +152,33 @@ async def test_deletes_are_held_before_the_members_are_reset():
     assert raised["metadata"]["resourceVersion"] == "3"
     assert members["data"]["initial-cluster"] == "etcd-0=https://etcd-0.etcd:2380"
     assert members["data"]["store-identity"] is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "recorded", "changes"),
+    [("1.36", "1.36", False), ("1.37", "1.36", True), ("1.37.2", "1.36.4", True)],
+)
+async def test_the_version_changes_after_the_data_and_before_the_start(wanted, recorded, changes):
+    versions = {**cluster_version("v1.36", wanted), **cluster_version("recorded", recorded)}
+    found = await run(
+        {**CHECKED, JOB: ended_job("Complete"), **versions},
+        body(),
+        observed(replicas=0, pods=False),
+    )
+    assert found.is_held
+    assert found.version == "v1.36.1"
+    assert found.client.calls[2:] == [("patch", TENANT.name)] * changes
+    for each in found.client.bodies[2:]:
+        assert each["spec"] == {"clusterVersionName": "recorded"}
+        assert each["metadata"] == {"uid": TENANT.uid, "resourceVersion": "7"}
+
+
+async def test_before_the_data_is_replaced_the_version_stays():
+    versions = {**cluster_version("v1.36", "1.37"), **cluster_version("recorded", "1.36")}
+    for jobs in ({}, CHECKED, {**CHECKED, JOB: ended_job("Failed")}):
+        found = await run({**jobs, **versions}, body(), observed(replicas=0, pods=False))
+        assert ("patch", TENANT.name) not in found.client.calls
+        assert found.version == ""
 
 
 @pytest.mark.parametrize(
