@@ -11,7 +11,7 @@ it has. A Job that failed before its last container changed nothing. After any o
 runs again, because each of its steps can be repeated.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from tenancy import wellknown
@@ -47,10 +47,14 @@ class RestoreFacts:
     snapshot: Snapshot | None
     """None: it does not exist."""
     tenant_uid: str
+    running_minor: str
+    """Kubernetes minor of the running control plane. Empty: unknown."""
     wanted_minor: str
-    """Kubernetes minor of the ClusterVersion of the tenant. Empty: unknown."""
-    recorded_minor: str
-    """Minor that the ClusterVersion of the snapshot has now. Empty: it cannot be used."""
+    """Minor of the ClusterVersion of the tenant. Empty: it cannot be used.
+
+    Hazard: it may be older than the running one, because a restore undoes an upgrade. Such a tenant
+    starts only with the data of the snapshot.
+    """
     etcd_version: str
     has_etcd: bool
     """Whether the tenant has an etcd of the short form."""
@@ -92,13 +96,18 @@ RETRYING = "Retrying"
 def decide_restore(facts: RestoreFacts) -> RestoreDecision:
     """Return the next step."""
     if facts.restore is not None:
-        return _judge_restore(facts, facts.restore)
-    if facts.is_announced:
-        return _start_job(facts)
-    refusal = find_refusal(facts)
-    if refusal is not None:
-        return _fail(*refusal)
-    return _judge_check(facts, facts.check)
+        decision = _judge_restore(facts, facts.restore)
+    elif facts.is_announced:
+        decision = _start_job(facts)
+    elif (refusal := find_refusal(facts)) is not None:
+        decision = _fail(*refusal)
+    else:
+        decision = _judge_check(facts, facts.check)
+    running, wanted = facts.running_minor, facts.wanted_minor
+    if decision.step is RestoreStep.FAIL and running and wanted and running != wanted:
+        advice = f" Set spec.clusterVersionName back to a ClusterVersion of {running}."
+        return replace(decision, message=decision.message + advice)
+    return decision
 
 
 def _judge_check(facts: RestoreFacts, check: JobResult | None) -> RestoreDecision:
@@ -168,7 +177,7 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
     if snapshot.deleting or snapshot.status.phase != "Complete" or manifest is None:
         return "SnapshotNotComplete", f"{where} is not complete. Choose another one."
     claim = snapshot.claim_name
-    minor, wanted = get_minor(manifest.kubernetes_version), facts.wanted_minor
+    minor, running = get_minor(manifest.kubernetes_version), facts.running_minor
     etcd, present = _parse_version(manifest.etcd_version), _parse_version(facts.etcd_version)
     rows = (
         (
@@ -199,13 +208,12 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
             f"The PersistentVolumeClaim {claim} of {where} does not exist.",
         ),
         (
-            bool(minor and wanted) and minor not in (wanted, facts.recorded_minor),
+            bool(minor and running) and minor not in (running, facts.wanted_minor),
             "OtherKubernetesMinor",
             (
-                f"{where} is of Kubernetes {minor}, and the ClusterVersion of the tenant of"
-                f" {wanted}. ClusterVersion {manifest.cluster_version_name or 'of the snapshot'}"
-                f" is missing, or is no longer of {minor}. Set spec.clusterVersionName to a"
-                f" ClusterVersion of {minor}, and restore again."
+                f"{where} is of Kubernetes {minor}, and the tenant runs {running}. Set"
+                f" spec.clusterVersionName to a ClusterVersion of {minor} together with the"
+                " request, as `kubectl vc restore` does."
             ),
         ),
         (
@@ -226,19 +234,6 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
         ),
     )
     return next(((reason, message) for applies, reason, message in rows if applies), None)
-
-
-def choose_cluster_version(facts: RestoreFacts) -> str:
-    """Return the ClusterVersion that the tenant gets with the data. Empty: it has the right one.
-
-    Hazard: an API server of an older minor cannot read newer data. So data and version change
-    together, while nothing runs. Without that no snapshot from before an upgrade could be used.
-    """
-    manifest = facts.snapshot.status.manifest if facts.snapshot is not None else None
-    minor = get_minor(manifest.kubernetes_version) if manifest is not None else ""
-    if manifest is None or not minor or not facts.wanted_minor or minor == facts.wanted_minor:
-        return ""
-    return manifest.cluster_version_name if minor == facts.recorded_minor else ""
 
 
 def is_fork(facts: RestoreFacts) -> bool:

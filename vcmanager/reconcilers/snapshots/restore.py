@@ -4,8 +4,8 @@ The request is an annotation of the VirtualCluster. The syncer disconnects while
 (`syncer.lifecycle.tenant_manager`). The result is in `status.restore`, and the annotation is
 removed by the reconcile after that (docs/adr/0037).
 
-A snapshot of another minor also brings its ClusterVersion back. The tenant gets it after its data
-was replaced and before anything starts.
+A snapshot of another minor needs a ClusterVersion of that minor, which a user sets together with
+the request. vc-manager writes no spec: a user needs the right to use a ClusterVersion.
 
 Hazard: deletes must be held before the syncer connects again. The record of the store in the root
 namespace is therefore raised beyond every epoch that the snapshot may have, while the annotation is
@@ -81,7 +81,6 @@ async def hold_restore(
     decision = restore_steps.decide_restore(facts)
     await _carry_out(means, cluster, observed, facts, request=request, step=decision.step)
     if decision.step is RestoreStep.FINISH:
-        await _change_cluster_version(means, body, restore_steps.choose_cluster_version(facts))
         # The data are of this version now. Otherwise its API server would be a refused downgrade.
         manifest = snapshot.status.manifest if snapshot is not None else None
         status.version = manifest.kubernetes_version if manifest is not None else ""
@@ -165,13 +164,11 @@ async def _collect_facts(
     etcd = observed.get("StatefulSet", control_plane.ETCD)
     claim = snapshot.claim_name if snapshot else ""
     encryption = observed.get("Secret", wellknown.ENCRYPTION_SECRET)
-    manifest = snapshot.status.manifest if snapshot else None
-    recorded = manifest.cluster_version_name if manifest else ""
     return RestoreFacts(
         snapshot=snapshot,
         tenant_uid=cluster.tenant.uid,
+        running_minor=restore_steps.get_minor(cluster.status.version),
         wanted_minor=await _fetch_minor(means, cluster.spec.cluster_version_name),
-        recorded_minor=await _fetch_minor(means, recorded),
         etcd_version=versions.get_image_tag(etcd) if etcd is not None else "",
         has_etcd=etcd is not None
         and observed.get("ConfigMap", member_config.CONFIG_MAP) is not None,
@@ -223,30 +220,11 @@ async def _fetch_snapshot(
 
 async def _fetch_minor(means: ReconcileContext, name: str) -> str:
     """Return the Kubernetes minor of a ClusterVersion. Empty if vc-manager cannot use it."""
-    if not name:
-        return ""
     try:
         body = await means.super_client.get(CLUSTER_VERSIONS, name)
         return versions.resolve_release(name, parse_cluster_version(body)).minor
     except (errors.NotFound, InvalidSpecError):
         return ""
-
-
-async def _change_cluster_version(means: ReconcileContext, body: Object, name: str) -> None:
-    """Set `spec.clusterVersionName` in the version that was read. Raises Conflict."""
-    if not name:
-        return
-    metadata = body["metadata"]
-    await means.super_client.patch(
-        VIRTUAL_CLUSTERS,
-        metadata["name"],
-        {
-            "metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
-            "spec": {"clusterVersionName": name},
-        },
-        namespace=metadata["namespace"],
-        field_manager=wellknown.MANAGER,
-    )
 
 
 async def _raise_epoch(means: ReconcileContext, cluster: VirtualCluster, *, is_fork: bool) -> None:

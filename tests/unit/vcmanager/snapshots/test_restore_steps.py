@@ -11,7 +11,6 @@ from vcmanager.snapshots.jobs import JobResult
 from vcmanager.snapshots.restore_steps import (
     RestoreFacts,
     RestoreStep,
-    choose_cluster_version,
     decide_restore,
 )
 
@@ -23,8 +22,8 @@ WAITS = JobResult(is_done=False, has_started=False, message="0/1 nodes")
 FACTS = RestoreFacts(
     snapshot=make_snapshot(),
     tenant_uid=TENANT.uid,
+    running_minor="1.36",
     wanted_minor="1.36",
-    recorded_minor="1.36",
     etcd_version="3.7.3",
     has_etcd=True,
     has_claim=True,
@@ -88,8 +87,8 @@ def test_the_next_step(changes, step, phase):
         ({"tenant_uid": "another"}, "OtherTenant"),
         ({"has_etcd": False}, "NotSupported"),
         ({"has_claim": False}, "ClaimMissing"),
-        ({"wanted_minor": "1.37", "recorded_minor": "1.37"}, "OtherKubernetesMinor"),
-        ({"wanted_minor": "1.37", "recorded_minor": ""}, "OtherKubernetesMinor"),
+        ({"running_minor": "1.37", "wanted_minor": "1.37"}, "OtherKubernetesMinor"),
+        ({"running_minor": "1.37", "wanted_minor": ""}, "OtherKubernetesMinor"),
         ({"etcd_version": "3.6.9"}, "OtherEtcdVersion"),
         (
             {"snapshot": make_snapshot(secrets={"encryption-keys": "ab"})},
@@ -106,9 +105,10 @@ def test_a_refusal_names_the_reason_and_stops_nothing(changes, reason):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"wanted_minor": "", "recorded_minor": ""},
+        {"running_minor": "", "wanted_minor": "1.37"},
+        # A restore undoes an upgrade, or an upgrade that never became ready.
+        {"running_minor": "1.37"},
         {"wanted_minor": "1.37"},
-        {"recorded_minor": ""},
         {"etcd_version": "3.8.0"},
         {"etcd_version": ""},
         {"snapshot": make_snapshot(secrets={"encryption-keys": "a"}), "encryption_digest": "b"},
@@ -116,7 +116,7 @@ def test_a_refusal_names_the_reason_and_stops_nothing(changes, reason):
         {
             "snapshot": make_snapshot(secrets={"encryption-keys": "a"}),
             "encryption_digest": "b",
-            "wanted_minor": "1.37",
+            "running_minor": "1.37",
         },
     ],
 )
@@ -126,20 +126,14 @@ def test_what_is_no_refusal(changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({}, ""),
-        ({"wanted_minor": "1.37"}, "v1.36"),
-        ({"wanted_minor": "1.35"}, "v1.36"),
-        # A ClusterVersion that was changed in place is none of the snapshot.
-        ({"wanted_minor": "1.37", "recorded_minor": "1.37"}, ""),
-        ({"wanted_minor": ""}, ""),
-        ({"snapshot": None, "wanted_minor": "1.37"}, ""),
-    ],
+    "changes", [{"check": BAD}, {"restore": EARLY}, {"snapshot": None}, {"has_claim": False}]
 )
-def test_the_cluster_version_changes_with_the_minor_of_the_data(changes, name):
-    snapshot = make_snapshot(clusterVersionName="v1.36")
-    assert choose_cluster_version(replace(FACTS, **{"snapshot": snapshot, **changes})) == name
+def test_a_failure_names_the_way_back_of_a_changed_version(changes):
+    decision = decide_restore(replace(FACTS, running_minor="1.37", **changes))
+    assert decision.step is RestoreStep.FAIL
+    way = " Set spec.clusterVersionName back to a ClusterVersion of 1.37."
+    assert decision.message.endswith(f".{way}")
+    assert way not in decide_restore(replace(FACTS, **changes)).message
 
 
 def test_after_a_failure_in_the_middle_the_reason_stays_until_the_end():

@@ -79,8 +79,7 @@ async def run(jobs, found, view):
     """Run the phase. Returns the client, the phase of `status.restore`, and whether it held."""
     root = {"metadata": {"uid": "r", "resourceVersion": "3", "annotations": {}}}
     root["metadata"]["annotations"][wellknown.STORE_EPOCH] = "4"
-    snapshot = snapshot_body(clusterVersionName="recorded")
-    client = RecordingClient({"first": snapshot, TENANT.root: root, **jobs})
+    client = RecordingClient({"first": snapshot_body(), TENANT.root: root, **jobs})
     events, queued = RecordedEventRows(), []
     means = fake_means(client, recorder=events, later=lambda *row: queued.append(row))
     dropped = []
@@ -155,30 +154,30 @@ async def test_deletes_are_held_before_the_members_are_reset():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "recorded", "changes"),
-    [("1.36", "1.36", False), ("1.37", "1.36", True), ("1.37.2", "1.36.4", True)],
+    ("running", "jobs", "version"),
+    [
+        ("v1.37.2", {**CHECKED, JOB: ended_job("Complete")}, "v1.36.1"),
+        ("v1.36.4", {**CHECKED, JOB: ended_job("Complete")}, "v1.36.1"),
+        ("v1.37.2", {**CHECKED, JOB: ended_job("Failed")}, ""),
+        ("v1.37.2", CHECKED, ""),
+    ],
 )
-async def test_the_version_changes_after_the_data_and_before_the_start(wanted, recorded, changes):
-    versions = {**cluster_version("v1.36", wanted), **cluster_version("recorded", recorded)}
-    found = await run(
-        {**CHECKED, JOB: ended_job("Complete"), **versions},
-        body(),
-        observed(replicas=0, pods=False),
-    )
-    assert found.is_held
-    assert found.version == "v1.36.1"
-    assert found.client.calls[2:] == [("patch", TENANT.name)] * changes
-    for each in found.client.bodies[2:]:
-        assert each["spec"] == {"clusterVersionName": "recorded"}
-        assert each["metadata"] == {"uid": TENANT.uid, "resourceVersion": "7"}
+async def test_the_version_is_that_of_the_data_once_they_are_replaced(running, jobs, version):
+    """Otherwise the start of the older API server would be a refused downgrade."""
+    found = body()
+    found["status"]["version"] = running
+    view = observed(replicas=0, pods=False)
+    done = await run({**jobs, **cluster_version("v1.36", "1.36")}, found, view)
+    assert (done.is_held, done.version) == (True, version)
+    assert ("patch", TENANT.name) not in done.client.calls
 
 
-async def test_before_the_data_is_replaced_the_version_stays():
-    versions = {**cluster_version("v1.36", "1.37"), **cluster_version("recorded", "1.36")}
-    for jobs in ({}, CHECKED, {**CHECKED, JOB: ended_job("Failed")}):
-        found = await run({**jobs, **versions}, body(), observed(replicas=0, pods=False))
-        assert ("patch", TENANT.name) not in found.client.calls
-        assert found.version == ""
+async def test_without_a_version_of_the_minor_nothing_is_stopped():
+    found = body()
+    found["status"]["version"] = "v1.37.2"
+    for versions in ({}, cluster_version("v1.36", "1.37"), cluster_version("v1.36", "9.9")):
+        done = await run({**CHECKED, **versions}, found, observed())
+        assert (done.phase, done.is_held, done.client.calls) == ("Failed", False, [])
 
 
 @pytest.mark.parametrize(
