@@ -298,20 +298,26 @@ async def test_a_restored_tenant_has_the_data_of_the_snapshot_and_a_higher_revis
     await store.stage.bring_up(store.cluster)
 
 
-async def test_a_snapshot_from_before_an_upgrade_brings_its_version_back(store: HostStore):
+async def test_a_snapshot_from_before_an_upgrade_brings_its_version_back(
+    store: HostStore, monkeypatch: pytest.MonkeyPatch
+):
     """REL-74."""
+
+    async def older_version() -> str:
+        return "v1.35.4"
+
     older = cluster_version("v1.35", kubernetesVersion="1.35", serviceType="ClusterIP")
     await store.stage.admin.apply(resources.CLUSTER_VERSIONS, older, field_manager="tests")
     store.etcdctl("put", POD_A, "saved")
-    snapshot = await store.save("older")
+    snapshot = await store.save("before-upgrade")
     origin = {"kubernetesVersion": "v1.35.4", "clusterVersionName": "v1.35"}
     status = {"manifest": {**snapshot["status"]["manifest"], **origin}}
     await store.stage.admin.patch(
-        SNAPSHOTS, "older", {"status": status}, namespace="default", subresource="status"
+        SNAPSHOTS, "before-upgrade", {"status": status}, namespace="default", subresource="status"
     )
     store.etcdctl("put", POD_B, "later")
 
-    refused = await store.restore("older")
+    refused = await store.restore("before-upgrade")
     assert (refused["phase"], refused["reason"]) == ("Failed", "OtherKubernetesMinor")
     await store.stage.admin.patch(
         resources.VIRTUAL_CLUSTERS,
@@ -319,7 +325,7 @@ async def test_a_snapshot_from_before_an_upgrade_brings_its_version_back(store: 
         {"spec": {"clusterVersionName": "v1.35"}},
         namespace="default",
     )
-    result = await store.restore("older", "2026-11-28T09:00:00Z")
+    result = await store.restore("before-upgrade", "2026-11-28T09:00:00Z")
     assert (result["phase"], result["reason"]) == ("Complete", "Restored"), result
     body = await store.stage.fresh(store.cluster)
     assert body["status"]["version"] == "v1.35.4"
@@ -327,6 +333,8 @@ async def test_a_snapshot_from_before_an_upgrade_brings_its_version_back(store: 
     await store.wait_for_etcd()
     assert "saved" in store.etcdctl("get", POD_A)
     assert not store.etcdctl("get", POD_B)
+    # One API server stands for all tenants. From here on it is one of the older minor.
+    monkeypatch.setattr(store.stage.tenants.client, "version", older_version)
     await store.stage.bring_up(store.cluster)
     root = store.stage.root(store.cluster)
     server = await store.stage.admin.get(resources.STATEFUL_SETS, "apiserver", namespace=root)
