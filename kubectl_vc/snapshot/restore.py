@@ -1,6 +1,9 @@
 """`kubectl vc restore`: the request to restore a snapshot in place, and its dry run.
 
-vc-manager restores. Hazard: a restore discards all changes since the snapshot, so on a terminal the
+vc-manager restores. A snapshot of another minor needs its ClusterVersion, so the request changes
+both. A failed restore sets the ClusterVersion back, because the tenant has its present data.
+
+Hazard: a restore discards all changes since the snapshot, so on a terminal the
 user types the name first. The request is removed by vc-manager, and only then the result is read.
 """
 
@@ -10,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from clusterversions import catalog
 from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
@@ -47,17 +51,20 @@ async def run_restore(
         shown = printers.format_full_name(VIRTUAL_CLUSTERS, name)
         if options.dry_run:
             compared = await _compare(connection, options)
-            for line in describe_comparison(compared):
+            for line in (*describe_comparison(compared), *describe_version(body, snapshot)):
                 terminal.print_result(line)
             terminal.print_result(f"{shown} not changed (dry run)")
             return
         if options.asks:
+            for line in describe_version(body, snapshot):
+                terminal.print_warning(line)
             _ask_for_name(terminal, name, connection.namespace, options.snapshot)
         if not options.wait:
-            await _request(connection, body, options.snapshot)
+            await _request(connection, body, options.snapshot, choose_version(body, snapshot))
             terminal.print_result(f"{shown} is being restored")
             return
-        await request_and_wait(connection, terminal, body, options)
+        version = choose_version(body, snapshot)
+        await request_and_wait(connection, terminal, body, options, version=version)
     terminal.print_result(
         f"{shown} restored from {options.snapshot}. Deletes in the super cluster are held until"
         f" `kubectl vc confirm-deletes {name}`."
@@ -65,13 +72,29 @@ async def run_restore(
 
 
 async def request_and_wait(
-    connection: SuperConnection, terminal: Terminal, body: Object, options: RestoreOptions
+    connection: SuperConnection,
+    terminal: Terminal,
+    body: Object,
+    options: RestoreOptions,
+    *,
+    version: str = "",
 ) -> None:
-    """Request a restore, and wait until it has ended. Raises CliError if it failed."""
+    """Request a restore, and wait until it has ended. Raises CliError if it failed.
+
+    `version`: the ClusterVersion that the tenant gets with the data. Empty: the present one.
+    """
     name = body["metadata"]["name"]
-    request = await _request(connection, body, options.snapshot)
+    request = await _request(connection, body, options.snapshot, version)
     with terminal.create_progress() as progress:
         restore = await _wait(connection, name, request, options, progress)
+    if version and restore.get("phase") != "Complete":
+        await connection.super_client.patch(
+            VIRTUAL_CLUSTERS,
+            name,
+            {"spec": {"clusterVersionName": body["spec"]["clusterVersionName"]}},
+            namespace=connection.namespace,
+            field_manager=_MANAGER,
+        )
     check_result(cli_errors.describe_object(VIRTUAL_CLUSTERS, name, ""), restore)
 
 
@@ -129,6 +152,27 @@ def describe_comparison(snapshot: Mapping[str, Any]) -> Iterator[str]:
         yield f"  removed: {each}"
 
 
+def choose_version(body: Mapping[str, Any], snapshot: Mapping[str, Any]) -> str:
+    """Return the ClusterVersion of a snapshot of another minor. Empty: the tenant keeps its own."""
+    manifest = (snapshot.get("status") or {}).get("manifest") or {}
+    name = str(manifest.get("clusterVersionName") or "")
+    before = catalog.parse_minor((body.get("status") or {}).get("version") or "")
+    after = catalog.parse_minor(manifest.get("kubernetesVersion") or "")
+    is_other = before is not None and after is not None and before != after
+    return name if is_other and name != (body.get("spec") or {}).get("clusterVersionName") else ""
+
+
+def describe_version(body: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the line about a ClusterVersion that the restore changes."""
+    name = choose_version(body, snapshot)
+    if name:
+        yield (
+            f"The tenant runs Kubernetes {body['status']['version']}, and the snapshot is of"
+            f" {snapshot['status']['manifest']['kubernetesVersion']}. The restore also changes the"
+            f" ClusterVersion from {body['spec']['clusterVersionName']} to {name}."
+        )
+
+
 async def _compare(connection: SuperConnection, options: RestoreOptions) -> Object:
     """Request a comparison from vc-manager, and return the snapshot with it."""
     moment = datetime.now(UTC).isoformat()
@@ -149,8 +193,8 @@ async def _compare(connection: SuperConnection, options: RestoreOptions) -> Obje
     )
 
 
-async def _request(connection: SuperConnection, body: Object, snapshot: str) -> str:
-    """Write the request in the version that was read. Return it."""
+async def _request(connection: SuperConnection, body: Object, snapshot: str, version: str) -> str:
+    """Write the request, and the ClusterVersion, in the version that was read. Return it."""
     metadata = body["metadata"]
     running = (metadata.get("annotations") or {}).get(wellknown.RESTORE_SNAPSHOT)
     if running:
@@ -167,7 +211,8 @@ async def _request(connection: SuperConnection, body: Object, snapshot: str) -> 
                 "uid": metadata["uid"],
                 "resourceVersion": metadata["resourceVersion"],
                 "annotations": {wellknown.RESTORE_SNAPSHOT: request},
-            }
+            },
+            **({"spec": {"clusterVersionName": version}} if version else {}),
         },
         namespace=metadata["namespace"],
         field_manager=_MANAGER,

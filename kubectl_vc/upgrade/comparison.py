@@ -112,6 +112,14 @@ def count_etcd_members(spec: ClusterVersionSpec) -> int:
     return int((stateful_set.get("spec") or {}).get("replicas", 1))
 
 
+def count_api_servers(spec: ClusterVersionSpec) -> int:
+    """Return the number of API servers."""
+    if not spec.is_bundled:
+        return spec.replicas
+    stateful_set = spec.api_server.statefulset if spec.api_server is not None else {}
+    return int((stateful_set.get("spec") or {}).get("replicas", 1))
+
+
 def _resolve_images(spec: ClusterVersionSpec) -> dict[str, str]:
     match = _RELEASE.fullmatch(spec.kubernetes_version)
     versions = catalog.get_versions(match["minor"] if match else spec.kubernetes_version)

@@ -59,7 +59,8 @@ async def run_upgrade(
         difference = _compare(before, after)
         for line in describe_difference(before_name, after_name, difference):
             terminal.print_result(line)
-        for line in await _describe_used_apis(access, connection, body, after):
+        servers = comparison.count_api_servers(before) if before is not None else 1
+        for line in await _describe_used_apis(access, connection, body, after, servers=servers):
             terminal.print_result(line)
         if options.dry_run:
             terminal.print_result(f"{shown} not changed (dry run)")
@@ -139,6 +140,8 @@ async def _describe_used_apis(
     connection: SuperConnection,
     body: Object,
     after: ClusterVersionSpec,
+    *,
+    servers: int,
 ) -> list[str]:
     """Return the lines about removed API versions. A failed read stops nothing."""
     if not after.kubernetes_version:
@@ -149,17 +152,14 @@ async def _describe_used_apis(
         content = base64.b64decode((secret.get("data") or {}).get(ADMIN_KUBECONFIG) or "")
         deadline = access.request_timeout_seconds or DEFAULT_DEADLINE_SECONDS
         client_options = ClientOptions(user_agent="kubectl-vc", deadline=deadline)
-        async with Client(loading.load_tenant_kubeconfig(content), client_options) as tenant:
-            found = await deprecated_apis.fetch_used_apis(tenant, after.kubernetes_version)
+        endpoint = loading.load_tenant_kubeconfig(content)
+        report = await deprecated_apis.fetch_usage(
+            lambda: Client(endpoint, client_options), after.kubernetes_version, servers=servers
+        )
     except errors.KubeError as problem:
         reason = cli_errors.describe_error(problem).removesuffix(".")
         return [f"Removed API versions in use: not checked. {reason}"]
-    if not found:
-        return ["Removed API versions in use: none was requested since the API server's start"]
-    return [
-        "Removed API versions in use. Clients that request them will fail:",
-        *deprecated_apis.format_used_apis(found),
-    ]
+    return deprecated_apis.describe_usage(report)
 
 
 async def _fetch_version(connection: SuperConnection, name: str) -> ClusterVersionSpec:

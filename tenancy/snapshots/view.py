@@ -14,8 +14,17 @@ from typing import Any
 import msgspec
 
 from tenancy import conditions, deletion, wellknown
-from tenancy.snapshots.specs import DEFAULT_CLAIM, SnapshotSpec, SnapshotStatus
+from tenancy.snapshots.specs import (
+    DEFAULT_CLAIM,
+    SnapshotSpec,
+    SnapshotStatus,
+    SnapshotStorage,
+)
 
+COMPLETE = "Complete"
+"""Condition of a VirtualClusterSnapshot, and the phase in which it is True."""
+VOLUME_FULL = "VolumeFull"
+"""Reason of the condition of a snapshot that had no room."""
 _CLAIM_NAME = re.compile(r"snapshots(-[a-z0-9-]{0,40}[a-z0-9])?")
 _S3_FIELDS = {
     "endpoint": re.compile(r"https://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?"),
@@ -147,7 +156,33 @@ def choose_surplus(snapshots: list[Snapshot], keep: int) -> list[Snapshot]:
     Failed snapshots are no reason to delete a complete one. They are deleted when as many newer
     ones exist.
     """
-    newest = sorted(snapshots, key=lambda each: (each.created, each.name), reverse=True)
+    newest = sorted(snapshots, key=get_age_order, reverse=True)
     complete = [each for each in newest if each.status.phase == "Complete"]
     failed = [each for each in newest if each.status.phase == "Failed"]
     return [*reversed(failed[keep:]), *reversed(complete[keep:])]
+
+
+def choose_room(snapshots: list[Snapshot], storage: SnapshotStorage) -> Snapshot | None:
+    """Return the snapshot of a schedule to delete before the next one is saved, or None.
+
+    While a complete snapshot is older than a failure with a full volume, their number does not
+    grow. The last complete one stays in any case. A bucket is never full.
+    """
+    if storage.s3 is not None:
+        return None
+    claim = storage.persistent_volume_claim.claim_name
+    here = sorted((each for each in snapshots if each.claim_name == claim), key=get_age_order)
+    complete = [each for each in here if each.status.phase == "Complete"]
+    fullest = max((each.created for each in here if is_volume_full(each)), default="")
+    return complete[0] if len(complete) > 1 and complete[0].created < fullest else None
+
+
+def is_volume_full(snapshot: Snapshot) -> bool:
+    """Return whether a snapshot failed because its volume is full."""
+    found = conditions.find_condition(snapshot.status.conditions, COMPLETE) or {}
+    return snapshot.status.phase == "Failed" and found.get("reason") == VOLUME_FULL
+
+
+def get_age_order(snapshot: Snapshot) -> tuple[str, str]:
+    """Return the key that sorts snapshots by age, oldest first."""
+    return snapshot.created, snapshot.name

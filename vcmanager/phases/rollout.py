@@ -4,6 +4,10 @@ A StatefulSet waits for a pod that is not ready before it continues, and so neve
 a faulty template. Hazard: only one pod may be replaced at a time, and a ready pod only when all
 pods are ready. Otherwise a renewed certificate would reduce a tenant's etcd to less than its
 quorum.
+
+Hazard: a member of etcd that is late for its readiness may still vote. It may only be replaced if
+the ready pods are a quorum without it, or if none is ready. Otherwise the quorum would be lost. A
+ready member proves a quorum, because its readiness is a linearizable read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +15,7 @@ from typing import Any
 
 from kubeio import Object, errors
 from tenancy.resources import PODS
+from vcmanager.plan.control_plane import ETCD
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.runtime.observed import ObservedObjects
 
@@ -35,10 +40,23 @@ def choose_next_pod(workload: Mapping[str, Any], pods: Iterable[Object]) -> Obje
         return None  # pods under the partition are old on purpose, and are recreated old
     old = [pod for pod in found if _get_revision(pod) != wanted]
     broken = [pod for pod in old if not _is_ready(pod)]
-    if broken:
+    if broken and _is_replaceable(workload, found):
         return _get_last_pod(broken)
     all_ready = status.get("readyReplicas", 0) >= workload["spec"].get("replicas", 1)
     return _get_last_pod(old) if strategy.get("type") == "OnDelete" and all_ready else None
+
+
+def _is_replaceable(workload: Mapping[str, Any], pods: Iterable[Object]) -> bool:
+    """Return whether a pod that is not ready may be replaced now.
+
+    Two members have no quorum without one of them. That is a step of a change of their number, and
+    a faulty template must not hold it.
+    """
+    if workload["metadata"]["name"] != ETCD:
+        return True
+    replicas = int(workload["spec"].get("replicas", 1))
+    ready = sum(_is_ready(pod) for pod in pods)
+    return ready == 0 or ready >= min(replicas // 2 + 1, replicas - 1)
 
 
 async def replace_outdated_pods(means: ReconcileContext, snapshot: ObservedObjects) -> None:

@@ -33,8 +33,12 @@ START_SECONDS = 300.0
 """Time in seconds in which the pod of a restore must start. The tenant is stopped meanwhile."""
 _KEPT_SECONDS = 3600
 """Time in seconds for which a finished Job is kept, if vc-manager did not delete it."""
-VOLUME_FACTOR = 4
-"""Size of the volume of snapshots as a multiple of the volume of etcd."""
+VOLUME_FACTOR = 5
+"""Size of the volume of snapshots as a multiple of the volume of etcd.
+
+The database of etcd has at most 60 % of its volume. So eight files fit: the seven that a schedule
+keeps by default, and the one that is being saved.
+"""
 _CERTIFICATES = "/etc/kubernetes/pki"
 _S3_FOLDER = "/etc/kubernetes/s3"
 _ETCD = "etcd"

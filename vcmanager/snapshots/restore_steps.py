@@ -11,7 +11,7 @@ it has. A Job that failed before its last container changed nothing. After any o
 runs again, because each of its steps can be repeated.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from tenancy import wellknown
@@ -47,8 +47,14 @@ class RestoreFacts:
     snapshot: Snapshot | None
     """None: it does not exist."""
     tenant_uid: str
-    kubernetes_version: str
-    """Version of the running control plane. Empty: unknown."""
+    running_minor: str
+    """Kubernetes minor of the running control plane. Empty: unknown."""
+    wanted_minor: str
+    """Minor of the ClusterVersion of the tenant. Empty: it cannot be used.
+
+    Hazard: it may be older than the running one, because a restore undoes an upgrade. Such a tenant
+    starts only with the data of the snapshot.
+    """
     etcd_version: str
     has_etcd: bool
     """Whether the tenant has an etcd of the short form."""
@@ -90,13 +96,18 @@ RETRYING = "Retrying"
 def decide_restore(facts: RestoreFacts) -> RestoreDecision:
     """Return the next step."""
     if facts.restore is not None:
-        return _judge_restore(facts, facts.restore)
-    if facts.is_announced:
-        return _start_job(facts)
-    refusal = find_refusal(facts)
-    if refusal is not None:
-        return _fail(*refusal)
-    return _judge_check(facts, facts.check)
+        decision = _judge_restore(facts, facts.restore)
+    elif facts.is_announced:
+        decision = _start_job(facts)
+    elif (refusal := find_refusal(facts)) is not None:
+        decision = _fail(*refusal)
+    else:
+        decision = _judge_check(facts, facts.check)
+    running, wanted = facts.running_minor, facts.wanted_minor
+    if decision.step is RestoreStep.FAIL and running and wanted and running != wanted:
+        advice = f" Set spec.clusterVersionName back to a ClusterVersion of {running}."
+        return replace(decision, message=decision.message + advice)
+    return decision
 
 
 def _judge_check(facts: RestoreFacts, check: JobResult | None) -> RestoreDecision:
@@ -166,7 +177,7 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
     if snapshot.deleting or snapshot.status.phase != "Complete" or manifest is None:
         return "SnapshotNotComplete", f"{where} is not complete. Choose another one."
     claim = snapshot.claim_name
-    minor, running = _get_minor(manifest.kubernetes_version), _get_minor(facts.kubernetes_version)
+    minor, running = get_minor(manifest.kubernetes_version), facts.running_minor
     etcd, present = _parse_version(manifest.etcd_version), _parse_version(facts.etcd_version)
     rows = (
         (
@@ -181,8 +192,9 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
             is_fork(facts) and bool(manifest.secrets.get(wellknown.ENCRYPTION_SECRET)),
             "EncryptedData",
             (
-                f"{where} has encrypted Secrets, and their keys are of another VirtualCluster. Save"
-                " a snapshot after encryption was turned off and the Secrets were written again."
+                f"{where} has encrypted Secrets, and their keys are of another VirtualCluster."
+                " Restore it in place. Or save a snapshot after encryption was turned off and the"
+                " Secrets were written again."
             ),
         ),
         (
@@ -196,11 +208,12 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
             f"The PersistentVolumeClaim {claim} of {where} does not exist.",
         ),
         (
-            bool(minor and running) and minor != running,
+            bool(minor and running) and minor not in (running, facts.wanted_minor),
             "OtherKubernetesMinor",
             (
-                f"{where} is of Kubernetes {minor}, and the tenant runs {running}. Change the"
-                f" ClusterVersion of the tenant to {minor} first."
+                f"{where} is of Kubernetes {minor}, and the tenant runs {running}. Set"
+                f" spec.clusterVersionName to a ClusterVersion of {minor} together with the"
+                " request, as `kubectl vc restore` does."
             ),
         ),
         (
@@ -237,7 +250,8 @@ def _wait(phase: RestorePhase, message: str) -> RestoreDecision:
     return RestoreDecision(RestoreStep.WAIT, phase, phase, message)
 
 
-def _get_minor(version: str) -> str:
+def get_minor(version: str) -> str:
+    """Return the minor of a version, such as 1.36 of v1.36.4."""
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 

@@ -2,6 +2,9 @@
 
 Pure. Hazard: a time comes from the objects, and never from memory. A restart of vc-manager must
 neither skip a snapshot nor create one twice.
+
+Hazard: on a full volume the oldest file must go before the next one is saved. Otherwise each
+further snapshot fails, because surplus files go only after a complete one.
 """
 
 from dataclasses import dataclass
@@ -24,6 +27,8 @@ class SchedulePlan:
 
     create: str
     """Name of the snapshot to create. Empty: none is due."""
+    room: Snapshot | None
+    """Snapshot to delete before the new one is created, because the volume was full."""
     surplus: tuple[Snapshot, ...]
     is_overdue: bool
     next_seconds: float
@@ -38,17 +43,26 @@ def plan_schedule(
     cluster_created: str,
     now: datetime,
 ) -> SchedulePlan:
-    """Return what is due. `existing` are the snapshots of this schedule."""
+    """Return what is due. `existing` are the snapshots of this schedule.
+
+    A snapshot that found the volume full is repeated at once, because room is made for it.
+    """
+    name, names = _build_name(cluster_name, now), {each.name for each in existing}
+    existing = [each for each in existing if not each.deleting]
     interval = max(deletion.parse_grace_period(schedule.interval), MIN_INTERVAL)
     began = _parse_time(cluster_created, now)
     created = [_parse_time(each.created, now) for each in existing]
     saved = [_parse_time(each.created, now) for each in existing if each.status.phase == "Complete"]
     is_running = any(each.status.phase in ("Pending", "Running") for each in existing)
-    due = max(created) + interval if created else now
-    is_due = due <= now and not is_running
+    room = view.choose_room(existing, schedule.storage)
+    is_repeat = room is not None and view.is_volume_full(max(existing, key=view.get_age_order))
+    due = max(created) + interval if created and not is_repeat else now
+    is_due = due <= now and not is_running and name not in names
+    surplus = view.choose_surplus(existing, schedule.keep)
     return SchedulePlan(
-        create=_build_name(cluster_name, now) if is_due else "",
-        surplus=tuple(view.choose_surplus(existing, schedule.keep)),
+        create=name if is_due else "",
+        room=room if is_due and room not in surplus else None,
+        surplus=tuple(surplus),
         is_overdue=now - max(saved, default=began) > OVERDUE_INTERVALS * interval,
         next_seconds=interval.total_seconds() if is_due else (due - now).total_seconds(),
     )

@@ -18,8 +18,7 @@ from tenancy.snapshots.specs import SnapshotComparison, SnapshotManifest, Snapsh
 from tenancy.snapshots.view import Snapshot
 from vcmanager.snapshots.jobs import JobResult
 
-COMPLETE = "Complete"
-"""Condition of a VirtualClusterSnapshot, and the phase in which it is True."""
+COMPLETE = view.COMPLETE
 WAITING_FOR_FILE = "WaitingForFile"
 _STATUS_BY_PHASE: Mapping[SnapshotPhase, ConditionStatus] = {"Complete": "True", "Failed": "False"}
 """Status of Complete. Unknown in the other phases."""
@@ -46,6 +45,8 @@ class SaveFacts:
     may_create_claim: bool
     is_uploaded: bool = True
     """Whether the file of an imported snapshot is on the claim."""
+    is_making_room: bool = False
+    """Whether another snapshot on the same claim is being deleted."""
     job: JobResult | None
 
 
@@ -141,6 +142,14 @@ def decide_save(facts: SaveFacts, snapshot: Snapshot) -> SaveDecision:
                 "Pending",
                 WAITING_FOR_FILE,
                 "Waiting for the file. `kubectl vc snapshot import` uploads it.",
+            ),
+        ),
+        (
+            facts.is_making_room,
+            SaveDecision(
+                "Pending",
+                "MakingRoom",
+                f"Waiting until the files of a deleted snapshot are removed from {claim}.",
             ),
         ),
     )

@@ -52,7 +52,8 @@ async def test_a_dry_run_explains_and_writes_nothing(desk: UserTerminal):
         "Restarts, in this order: apiserver",
         "Changed flags:",
         "  apiserver: --event-ttl=2h is added",
-        "Removed API versions in use: none was requested since the API server's start",
+        "Removed API versions in use: none was requested since the start of 1 of 1 API servers",
+        "  Objects of versions that no client has requested are not counted.",
         "virtualcluster.tenancy.x-k8s.io/web not changed (dry run)",
     ]
     assert await chosen(desk) == VERSION

@@ -177,4 +177,5 @@ async def test_a_snapshot_of_another_minor_is_named_and_the_tenant_unharmed(stor
     result = await store.restore("older")
     assert (result["phase"], result["reason"]) == ("Failed", "OtherKubernetesMinor")
     assert "is of Kubernetes 1.34" in result["message"]
+    assert "to a ClusterVersion of 1.34" in result["message"]
     await check_unharmed(store)

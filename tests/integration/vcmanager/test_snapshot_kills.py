@@ -10,7 +10,7 @@ import pytest
 
 from kubeio import Object
 from tenancy import resources, wellknown
-from tests.integration.vcmanager.test_kills import choose_points
+from tests.integration.vcmanager.test_kills import EVERY_POINT, choose_points
 from tests.integration.vcmanager.test_snapshots import POD_A, POD_B, HostStore, store
 from tests.support.vcmanager import kills
 from tests.support.vcmanager.kills import KilledError, KillSwitch
@@ -73,7 +73,7 @@ def is_ending(body: dict[str, Any]) -> bool:
     return "deletionTimestamp" in body["metadata"]
 
 
-async def sweep_saves(store: HostStore, switch: KillSwitch, most: int) -> int:
+async def sweep_saves(store: HostStore, switch: KillSwitch, most: int) -> None:
     """Save with a kill at each point. Each snapshot is whole, and no Job is left."""
     store.etcdctl("put", POD_A, "saved")
     switch.arm(0, is_done=False)
@@ -87,50 +87,72 @@ async def sweep_saves(store: HostStore, switch: KillSwitch, most: int) -> int:
             assert set(found["status"]["manifest"]) == set(whole["manifest"]), (at, is_done)
             assert found["status"]["manifest"]["objects"] == whole["manifest"]["objects"]
             points += switch.has_struck
+    print(f"snapshot: {calls} requests, vc-manager was killed {points} times")
+    assert points > 0
     assert await list_jobs(store) == []
-    return points
 
 
-async def sweep_restores(store: HostStore, switch: KillSwitch, most: int) -> int:
+async def sweep_restores(store: HostStore, switch: KillSwitch, most: int) -> None:
     """Restore with a kill at each point. The data are those of the snapshot each time."""
     store.etcdctl("put", POD_A, "saved")
     switch.arm(0, is_done=False)
     await save(store, switch, "to-restore")
-    calls = points = 0
-    for at, is_done in ((0, False), *((n, d) for n in range(most) for d in (False, True))):
-        store.etcdctl("del", POD_A)
-        store.etcdctl("put", POD_B, "later")
-        strike = 1 + at * (calls - 1) // max(1, most - 1) if calls else 0
-        switch.arm(strike, is_done=is_done)
-        moment = f"2026-11-28T08:{at:02}:{int(is_done):02}Z" if calls else "2026-11-28T07:00:00Z"
-        result = await restore(store, switch, "to-restore", moment)
-        calls = calls or switch.calls
-        points += switch.has_struck
-        assert (result["phase"], result["reason"]) == ("Complete", "Restored"), (strike, is_done)
-        store.run_etcd()
-        await store.wait_for_etcd()
-        assert "saved" in store.etcdctl("get", POD_A), (strike, is_done)
-        assert not store.etcdctl("get", POD_B), (strike, is_done)
-        switch.arm(0, is_done=False)
-        await store.stage.bring_up(store.cluster)
-        assert await list_jobs(store) == [], (strike, is_done)
-    return points
+    calls = await restore_once(store, switch, "calm")
+    points = 0
+    for at in choose_points(calls, most=most):
+        for is_done in (False, True):
+            switch.arm(at, is_done=is_done)
+            await restore_once(store, switch, f"{at}-{is_done}")
+            points += switch.has_struck
+            switch.arm(0, is_done=False)
+            await store.stage.bring_up(store.cluster)
+            assert await list_jobs(store) == [], (at, is_done)
+    print(f"restore: {calls} requests, vc-manager was killed {points} times")
+    assert points > 0
+
+
+async def restore_once(store: HostStore, switch: KillSwitch, moment: str) -> int:
+    """Change the data, restore them, and start etcd. Return the number of requests."""
+    store.etcdctl("del", POD_A)
+    store.etcdctl("put", POD_B, "later")
+    result = await restore(store, switch, "to-restore", moment)
+    calls = switch.calls
+    assert (result["phase"], result["reason"]) == ("Complete", "Restored"), moment
+    store.run_etcd()
+    await store.wait_for_etcd()
+    assert "saved" in store.etcdctl("get", POD_A), moment
+    assert not store.etcdctl("get", POD_B), moment
+    return calls
 
 
 @pytest.mark.timeout(1200)
 async def test_a_kill_in_a_snapshot_leaves_a_whole_one(store: HostStore, switch: KillSwitch):
     """REL-165."""
-    points = await sweep_saves(store, switch, BOUNDED_POINTS)
-    print(f"snapshot: vc-manager was killed at {points} points")
-    assert points > 0
+    await sweep_saves(store, switch, BOUNDED_POINTS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+async def test_a_kill_at_every_request_of_a_snapshot_leaves_a_whole_one(
+    store: HostStore, switch: KillSwitch
+):
+    """REL-165."""
+    await sweep_saves(store, switch, EVERY_POINT)
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(3600)
 async def test_a_kill_in_a_restore_leaves_the_data_of_the_snapshot(
     store: HostStore, switch: KillSwitch
 ):
     """REL-165."""
-    points = await sweep_restores(store, switch, 8)
-    print(f"restore: vc-manager was killed at {points} points")
-    assert points > 0
+    await sweep_restores(store, switch, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(14400)
+async def test_a_kill_at_every_request_of_a_restore_leaves_the_data_of_the_snapshot(
+    store: HostStore, switch: KillSwitch
+):
+    """REL-165."""
+    await sweep_restores(store, switch, EVERY_POINT)

@@ -21,7 +21,7 @@ import pytest
 
 from kubeio import Object
 from tenancy import resources, wellknown
-from tests.integration.vcmanager.conftest import ManagerStage
+from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
 from tests.integration.vcmanager.hosted_control_plane import build_etcd_flags, materialise, start
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed.artifacts import binaries
@@ -162,7 +162,7 @@ class HostStore:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
             env={**os.environ, **env, "TERMINATION_LOG": str(log)},
         )
         return found.returncode, log.read_text() or (
@@ -296,6 +296,50 @@ async def test_a_restored_tenant_has_the_data_of_the_snapshot_and_a_higher_revis
     root = await store.stage.admin.get(resources.NAMESPACES, store.stage.root(store.cluster))
     assert int(root["metadata"]["annotations"][wellknown.STORE_EPOCH]) >= 1000
     await store.stage.bring_up(store.cluster)
+
+
+async def test_a_snapshot_from_before_an_upgrade_brings_its_version_back(
+    store: HostStore, monkeypatch: pytest.MonkeyPatch
+):
+    """REL-74."""
+
+    async def older_version() -> str:
+        return "v1.35.4"
+
+    older = cluster_version("v1.35", kubernetesVersion="1.35", serviceType="ClusterIP")
+    await store.stage.admin.apply(resources.CLUSTER_VERSIONS, older, field_manager="tests")
+    store.etcdctl("put", POD_A, "saved")
+    snapshot = await store.save("before-upgrade")
+    origin = {"kubernetesVersion": "v1.35.4", "clusterVersionName": "v1.35"}
+    status = {"manifest": {**snapshot["status"]["manifest"], **origin}}
+    await store.stage.admin.patch(
+        SNAPSHOTS, "before-upgrade", {"status": status}, namespace="default", subresource="status"
+    )
+    store.etcdctl("put", POD_B, "later")
+
+    refused = await store.restore("before-upgrade")
+    assert (refused["phase"], refused["reason"]) == ("Failed", "OtherKubernetesMinor")
+    await store.stage.admin.patch(
+        resources.VIRTUAL_CLUSTERS,
+        store.cluster["metadata"]["name"],
+        {"spec": {"clusterVersionName": "v1.35"}},
+        namespace="default",
+    )
+    result = await store.restore("before-upgrade", "2026-11-28T09:00:00Z")
+    assert (result["phase"], result["reason"]) == ("Complete", "Restored"), result
+    body = await store.stage.fresh(store.cluster)
+    assert body["status"]["version"] == "v1.35.4"
+    store.run_etcd()
+    await store.wait_for_etcd()
+    assert "saved" in store.etcdctl("get", POD_A)
+    assert not store.etcdctl("get", POD_B)
+    # One API server stands for all tenants. From here on it is one of the older minor.
+    monkeypatch.setattr(store.stage.tenants.client, "version", older_version)
+    await store.stage.bring_up(store.cluster)
+    root = store.stage.root(store.cluster)
+    server = await store.stage.admin.get(resources.STATEFUL_SETS, "apiserver", namespace=root)
+    [container, *_] = server["spec"]["template"]["spec"]["containers"]
+    assert ":v1.35." in container["image"]
 
 
 async def test_a_changed_file_is_refused_and_the_tenant_runs_on(store: HostStore):

@@ -28,7 +28,11 @@ class TenantState:
     is_new: bool = False
     """Whether the tenant has never been ready."""
     is_broken: bool = False
-    """Whether the tenant has not been ready for some time, without a slot."""
+    """Whether the tenant has not been ready for some time. It need not wait for the window.
+
+    Hazard: it takes a slot as every tenant. A faulty version would otherwise reach all tenants of a
+    node that is lost meanwhile.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +40,8 @@ class Admission:
     """The decision."""
 
     admitted: frozenset[str]
-    """UIDs of the tenants that may go on: these with a slot, new and broken ones, and those that
-    may take a free slot."""
+    """UIDs of the tenants that may go on: these with a slot, new ones, and those that may take a
+    free slot."""
     new_slots: frozenset[str]
     """UIDs of the admitted tenants that must be marked with a slot first."""
     failed: frozenset[str]
@@ -60,11 +64,15 @@ def decide_admission(
     free = max(0, compute_limit(spec.max_unavailable, fleet) - len(holders.keys() - failed))
     hold = _find_hold(spec, len(failed), free, now)
     waiting = [each for each in tenants if each.slot_since is None]
-    urgent = {each.uid for each in waiting if each.is_new or each.is_broken}
-    ordered = [each.uid for each in waiting if each.uid not in urgent]
-    new_slots = frozenset(ordered[:free] if hold is None else ())
+    new = {each.uid for each in waiting if each.is_new}
+    able = [
+        each.uid
+        for each in waiting
+        if not each.is_new and (hold is None or (hold == "OutsideWindow" and each.is_broken))
+    ]
+    new_slots = frozenset(able[:free])
     return Admission(
-        admitted=frozenset(holders) | urgent | new_slots,
+        admitted=frozenset(holders) | new | new_slots,
         new_slots=new_slots,
         failed=failed,
         hold=hold,

@@ -54,8 +54,8 @@ async def admit_change(
         version_name=wish.version_name,
         spec=wish.version.rollout,
         rollout=wish.version_status.rollout,
-        is_new=wish.is_new,
-        is_broken=slots.is_broken(body, means.now()) or _is_starting(workloads, snapshot),
+        is_new=wish.is_new or _is_starting(workloads, snapshot),
+        is_broken=slots.is_broken(body, means.now()),
     )
     if not pending:
         # Pods that are not ready are reported by their own conditions, except after a change.

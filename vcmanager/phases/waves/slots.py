@@ -24,10 +24,7 @@ from vcmanager.phases.waves.admission import Admission, HoldReason, TenantState
 from vcmanager.runtime.context import ReconcileContext
 
 BROKEN_AFTER = timedelta(minutes=2)
-"""Time for which a tenant must not be ready before it may be changed without a slot.
-
-A shorter time would let a lost node change all of its tenants at once.
-"""
+"""Time for which a tenant must not be ready before it may be changed outside of the window."""
 
 _HOLD_MESSAGES: Mapping[HoldReason, str] = {
     "Paused": "spec.rollout.paused is true",
@@ -47,6 +44,7 @@ class Candidate:
     rollout: RolloutStatus
     """State of the rollout when the reconcile began."""
     is_new: bool
+    """Whether the tenant has never been ready, or its control plane is stopped and is to start."""
     is_broken: bool
 
     @property
@@ -67,16 +65,16 @@ def is_broken(body: Mapping[str, Any], now: datetime) -> bool:
 async def acquire_slot(means: ReconcileContext, candidate: Candidate) -> str:
     """Mark a tenant, if it may change now. Return why it must wait, or an empty text.
 
-    A tenant with a slot, a new tenant and a broken one need no mark. Raises errors.Conflict if the
-    ClusterVersion was changed meanwhile.
+    A tenant with a slot and a new tenant need no mark. Raises errors.Conflict if the ClusterVersion
+    was changed meanwhile.
     """
-    if candidate.has_slot or candidate.is_new or candidate.is_broken:
+    if candidate.has_slot or candidate.is_new:
         return ""
     known = candidate.rollout
     if known.tenants:  # no request while it is clear that the tenant must wait
         decision = _decide(means, candidate, known.slots, fleet=known.tenants)
-        if decision.hold is not None:
-            return describe_hold(candidate.version_name, decision.hold)
+        if candidate.tenant.uid not in decision.new_slots:
+            return describe_hold(candidate.version_name, decision.hold or "SlotsTaken")
     async with means.rollout_lock:
         version = await means.super_client.get(CLUSTER_VERSIONS, candidate.version_name)
         rollout = parse_cluster_version_status(version).rollout
@@ -86,8 +84,8 @@ async def acquire_slot(means: ReconcileContext, candidate: Candidate) -> str:
             return ""  # marked after the reconcile began
         spec = parse_cluster_version(version).rollout
         decision = _decide(means, candidate, alive, fleet=len(users), spec=spec)
-        if decision.hold is not None:
-            return describe_hold(candidate.version_name, decision.hold)
+        if candidate.tenant.uid not in decision.new_slots:
+            return describe_hold(candidate.version_name, decision.hold or "SlotsTaken")
         mark = RolloutSlot(uid=candidate.tenant.uid, since=conditions.format_time(means.now()))
         changed = msgspec.structs.replace(rollout, tenants=len(users), slots=(*alive, mark))
         await write_rollout(means, version, {"rollout": encode_rollout(changed)})
@@ -174,7 +172,8 @@ def _decide(
     spec: RolloutSpec | None = None,
 ) -> Admission:
     now = means.now()
-    states = [*build_holders(slots, now), TenantState(uid=candidate.tenant.uid)]
+    own = TenantState(uid=candidate.tenant.uid, is_broken=candidate.is_broken)
+    states = [*build_holders(slots, now), own]
     return admission.decide_admission(states, spec or candidate.spec, fleet=fleet, now=now)
 
 

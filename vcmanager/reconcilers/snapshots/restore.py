@@ -4,6 +4,9 @@ The request is an annotation of the VirtualCluster. The syncer disconnects while
 (`syncer.lifecycle.tenant_manager`). The result is in `status.restore`, and the annotation is
 removed by the reconcile after that (docs/adr/0037).
 
+A snapshot of another minor needs a ClusterVersion of that minor, which a user sets together with
+the request. vc-manager writes no spec: a user needs the right to use a ClusterVersion.
+
 Hazard: deletes must be held before the syncer connects again. The record of the store in the root
 namespace is therefore raised beyond every epoch that the snapshot may have, while the annotation is
 still set.
@@ -15,6 +18,7 @@ from kubeio import Object, errors
 from kubeio.resource_version import parse_revision
 from tenancy import conditions, wellknown
 from tenancy.resources import (
+    CLUSTER_VERSIONS,
     CONFIG_MAPS,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -24,7 +28,7 @@ from tenancy.resources import (
 from tenancy.snapshots import view
 from tenancy.snapshots.specs import RestoreStatus
 from tenancy.snapshots.view import RestoreRequest, Snapshot
-from tenancy.specs import VirtualCluster
+from tenancy.specs import InvalidSpecError, VirtualCluster, parse_cluster_version
 from vcmanager.phases.etcd import member_config
 from vcmanager.plan import control_plane, versions
 from vcmanager.reconcilers.lifetime.control_plane_stop import (
@@ -76,6 +80,10 @@ async def hold_restore(
     facts = await _collect_facts(means, cluster, observed, request, snapshot)
     decision = restore_steps.decide_restore(facts)
     await _carry_out(means, cluster, observed, facts, request=request, step=decision.step)
+    if decision.step is RestoreStep.FINISH:
+        # The data are of this version now. Otherwise its API server would be a refused downgrade.
+        manifest = snapshot.status.manifest if snapshot is not None else None
+        status.version = manifest.kubernetes_version if manifest is not None else ""
     status.restore = {
         "request": request.text,
         "phase": decision.phase,
@@ -159,7 +167,8 @@ async def _collect_facts(
     return RestoreFacts(
         snapshot=snapshot,
         tenant_uid=cluster.tenant.uid,
-        kubernetes_version=cluster.status.version,
+        running_minor=restore_steps.get_minor(cluster.status.version),
+        wanted_minor=await _fetch_minor(means, cluster.spec.cluster_version_name),
         etcd_version=versions.get_image_tag(etcd) if etcd is not None else "",
         has_etcd=etcd is not None
         and observed.get("ConfigMap", member_config.CONFIG_MAP) is not None,
@@ -207,6 +216,15 @@ async def _fetch_snapshot(
         return view.parse_snapshot(body)
     except (errors.NotFound, view.InvalidSnapshotError):
         return None
+
+
+async def _fetch_minor(means: ReconcileContext, name: str) -> str:
+    """Return the Kubernetes minor of a ClusterVersion. Empty if vc-manager cannot use it."""
+    try:
+        body = await means.super_client.get(CLUSTER_VERSIONS, name)
+        return versions.resolve_release(name, parse_cluster_version(body)).minor
+    except (errors.NotFound, InvalidSpecError):
+        return ""
 
 
 async def _raise_epoch(means: ReconcileContext, cluster: VirtualCluster, *, is_fork: bool) -> None:

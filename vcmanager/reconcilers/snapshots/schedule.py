@@ -41,7 +41,13 @@ async def reconcile_schedule(means: ReconcileContext, key: ReconcileKey) -> Resu
     )
     is_restoring = view.parse_restore_request(cluster.annotations) is not None
     is_asleep = cluster.spec.sleep is not None
-    if plan.create and not is_restoring and not is_asleep:
+    may_save = bool(plan.create) and not is_restoring and not is_asleep
+    for each in (*plan.surplus, *((plan.room,) if may_save and plan.room else ())):
+        with contextlib.suppress(errors.NotFound):
+            await means.super_client.delete(
+                VIRTUAL_CLUSTER_SNAPSHOTS, each.name, namespace=key.namespace, uid=each.uid
+            )
+    if may_save:
         body = {
             "apiVersion": VIRTUAL_CLUSTER_SNAPSHOTS.api_version,
             "kind": VIRTUAL_CLUSTER_SNAPSHOTS.kind,
@@ -58,11 +64,6 @@ async def reconcile_schedule(means: ReconcileContext, key: ReconcileKey) -> Resu
         with contextlib.suppress(errors.AlreadyExists):
             await means.super_client.create(
                 VIRTUAL_CLUSTER_SNAPSHOTS, body, field_manager=wellknown.MANAGER
-            )
-    for each in plan.surplus:
-        with contextlib.suppress(errors.NotFound):
-            await means.super_client.delete(
-                VIRTUAL_CLUSTER_SNAPSHOTS, each.name, namespace=key.namespace, uid=each.uid
             )
     means.snapshot_schedules.set(identity, is_overdue=plan.is_overdue and not is_asleep)
     return RequeueAfter(min(RESYNC_SECONDS, max(_MIN_SECONDS, plan.next_seconds)))
@@ -86,4 +87,4 @@ async def _list_snapshots(means: ReconcileContext, key: ReconcileKey) -> list[Sn
     for each in page.get("items") or ():
         with contextlib.suppress(view.InvalidSnapshotError):
             found.append(view.parse_snapshot(each))
-    return [each for each in found if not each.deleting]
+    return found

@@ -4,6 +4,7 @@ Owns the status of a snapshot. Hazard: the finalizer stays until the files are d
 their volume was deleted with the tenant.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -90,6 +91,7 @@ async def _save(
         has_claim=await _has_claim(means, root, claim),
         may_create_claim=claim == DEFAULT_CLAIM,
         is_uploaded=snapshot_steps.is_uploaded(snapshot),
+        is_making_room=result is None and await _is_making_room(means, snapshot),
         job=result,
     )
     decision = snapshot_steps.decide_save(facts, snapshot)
@@ -121,6 +123,8 @@ async def _save(
         )
     if decision.action == "create_claim":
         return RequeueAfter(0.0)
+    if facts.is_making_room:
+        return RequeueAfter(_RUNNING_SECONDS)
     return RequeueAfter(_PENDING_SECONDS if decision.phase == "Pending" else _RUNNING_SECONDS)
 
 
@@ -300,6 +304,22 @@ async def _has_claim(means: ReconcileContext, root: str, name: str) -> bool:
         PERSISTENT_VOLUME_CLAIMS, namespace=root, field_selector=f"metadata.name={name}"
     )
     return bool(page.get("items"))
+
+
+async def _is_making_room(means: ReconcileContext, snapshot: Snapshot) -> bool:
+    """Return whether another snapshot of the tenant on the same claim is being deleted."""
+    if not snapshot.claim_name:
+        return False
+    page = await means.super_client.list(VIRTUAL_CLUSTER_SNAPSHOTS, namespace=snapshot.namespace)
+    for each in page.get("items") or ():
+        if "deletionTimestamp" not in each["metadata"]:
+            continue
+        with contextlib.suppress(view.InvalidSnapshotError):
+            other = view.parse_snapshot(each)
+            is_same = other.spec.virtual_cluster_name == snapshot.spec.virtual_cluster_name
+            if is_same and other.claim_name == snapshot.claim_name:
+                return True
+    return False
 
 
 def _is_short_form(etcd: Object) -> bool:

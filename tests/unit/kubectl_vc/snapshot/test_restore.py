@@ -40,6 +40,25 @@ def test_the_dry_run_lists_the_changes():
     ]
 
 
+@pytest.mark.parametrize(
+    ("running", "current", "lines"),
+    [
+        ("v1.37.2", "v1.37", 1),
+        ("v1.35.4", "v1.35", 1),
+        ("v1.36.4", "other", 0),
+        ("v1.37.2", "v1.36", 0),
+        ("", "v1.37", 0),
+    ],
+)
+def test_a_change_of_the_cluster_version_is_announced(running, current, lines):
+    snapshot = body()
+    snapshot["status"]["manifest"]["clusterVersionName"] = "v1.36"
+    cluster = {"spec": {"clusterVersionName": current}, "status": {"version": running}}
+    found = list(restore.describe_version(cluster, snapshot))
+    expected = f"also changes the ClusterVersion from {current} to v1.36."
+    assert [each.endswith(expected) for each in found] == [True] * lines
+
+
 def test_a_comparison_that_failed_reports_it():
     snapshot = body()
     snapshot["status"]["comparison"] = {"requested": "t"}

@@ -7,9 +7,10 @@ from kubectl_vc.upgrade.comparison import (
     FlagChange,
     ImageChange,
     compare_versions,
+    count_api_servers,
     count_etcd_members,
 )
-from tenancy.specs import parse_cluster_version
+from tenancy.specs import ClusterVersionSpec, ComponentBundle, parse_cluster_version
 
 ALL = ("etcd", "apiserver", "controller-manager", "coredns", "metrics-server")
 
@@ -116,3 +117,10 @@ def test_another_form_restarts_everything():
 def test_an_unknown_minor_is_an_error():
     with pytest.raises(catalog.UnknownMinorError):
         compare_versions(short(), short("1.99"))
+
+
+def test_the_number_of_api_servers():
+    assert count_api_servers(ClusterVersionSpec(replicas=3)) == 3
+    bundle = ComponentBundle(statefulset={"spec": {"replicas": 2}})
+    assert count_api_servers(ClusterVersionSpec(api_server=bundle)) == 2
+    assert count_api_servers(ClusterVersionSpec(etcd=bundle)) == 1

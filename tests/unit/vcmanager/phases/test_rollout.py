@@ -43,6 +43,35 @@ def test_an_old_pod_that_is_not_ready_goes_before_those_that_are(strategy):
     assert replaced(found, pods("old", "old", broken=[0, 1])) == "etcd-1"
 
 
+@pytest.mark.parametrize(
+    ("revisions", "broken", "name"),
+    [
+        # etcd-2 starts, and etcd-1 is late for its readiness: both others are the quorum.
+        (("old", "old", "new"), [1, 2], None),
+        (("old", "old", "new"), [0, 2], None),
+        (("old", "new", "new"), [0, 1], None),
+        (("old", "old", "new"), [1], "etcd-1"),
+        (("old", "old", "old"), [2], "etcd-2"),
+        # Without a ready member there is no quorum to lose.
+        (("old", "old", "new"), [0, 1, 2], "etcd-1"),
+        (("old", "old", "old"), [0, 1, 2], "etcd-2"),
+        (("old",), [0], "etcd-0"),
+        (("old", "old"), [1], "etcd-1"),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["OnDelete", "RollingUpdate"])
+def test_a_member_is_replaced_only_beside_a_quorum(strategy, revisions, broken, name):
+    count = len(revisions)
+    found = stateful_set(strategy, replicas=count, readyReplicas=count - len(broken))
+    assert replaced(found, pods(*revisions, broken=broken)) == name
+
+
+def test_other_pods_than_those_of_etcd_have_no_quorum():
+    found = stateful_set("RollingUpdate", replicas=3, readyReplicas=1)
+    found["metadata"]["name"] = "apiserver"
+    assert replaced(found, pods("old", "old", "new", broken=[1, 2])) == "etcd-1"
+
+
 def test_a_pod_that_reports_nothing_yet_is_not_ready():
     silent = pods("old", "new")
     silent[0]["status"] = {}

@@ -96,15 +96,32 @@ async def test_nothing_begins_while_it_must_not(spec, reason):
     assert [each.name for each in stage.woken] == ["t0"]
 
 
-async def test_a_broken_tenant_is_repaired_while_the_wave_is_stopped():
-    stage = RolloutStage(3, maxUnavailable=1)
+@pytest.mark.parametrize("spec", [{}, {"paused": True}], ids=["stopped", "paused"])
+async def test_a_lost_node_brings_no_held_change_to_its_tenants(spec):
+    stage = RolloutStage(4, maxUnavailable=1)
     await stage.work_all()
-    stage.down.add("t2")
-    await stage.work("t2")
-    assert stage.running["t2"] == 1  # it may be back in a moment
-    stage.pass_time(minutes=3)
-    assert await stage.work("t2") is ControlPlaneChange.ROLLING_OUT
     assert stage.api.marked == {"t0"}
+    stage.down |= {"t1", "t2", "t3"}  # after the faulty version has stopped t0
+    stage.pass_time(minutes=20)
+    stage.api.version["spec"]["rollout"] |= spec
+    await stage.work_all()
+    assert stage.api.condition["reason"] == "DeadlineExceeded"
+    stage.pass_time(minutes=3)
+    await stage.work_all()
+    assert [name for name in stage.running if stage.running[name] == stage.wanted] == ["t0"]
+    assert stage.api.marked == {"t0"}
+
+
+async def test_a_broken_tenant_is_repaired_outside_of_the_window_and_takes_a_slot():
+    window = {"start": "13:00", "durationMinutes": 60}
+    stage = RolloutStage(3, maxUnavailable=1, window=window)
+    stage.down |= {"t1", "t2"}
+    await stage.work_all()
+    assert stage.api.marked == set()  # they may be back in a moment
+    stage.pass_time(minutes=3)
+    await stage.work_all()
+    assert stage.api.marked == {"t1"}
+    assert [name for name in stage.running if stage.running[name] == stage.wanted] == ["t1"]
 
 
 async def test_a_second_look_writes_nothing():

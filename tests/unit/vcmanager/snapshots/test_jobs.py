@@ -4,6 +4,7 @@ import pytest
 
 from tenancy import wellknown
 from tenancy.snapshots import view
+from tenancy.snapshots.specs import SnapshotSchedule
 from tests.support.vcmanager.factories import TENANT
 from tests.support.vcmanager.snapshots import (
     SNAPSHOT_UID,
@@ -11,6 +12,7 @@ from tests.support.vcmanager.snapshots import (
     make_snapshot,
     snapshot_body,
 )
+from vcmanager.plan.control_plane import ETCD_QUOTA_PERCENT
 from vcmanager.snapshots import jobs
 from vcmanager.snapshots.jobs import JobContext
 
@@ -70,10 +72,12 @@ def test_image_and_placement_are_those_of_etcd():
     assert images == {"verify": "vc-manager:1", "restore": "registry.example/vc/etcd:3.7.3"}
 
 
-def test_the_claim_has_the_class_and_four_times_the_size_of_etcd():
+def test_the_claim_has_room_for_the_snapshots_of_a_schedule_and_the_next_one():
     claim = jobs.build_claim(CONTEXT, "snapshots")
     assert claim["spec"]["storageClassName"] == "fast"
-    assert claim["spec"]["resources"]["requests"]["storage"] == "8192Mi"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "10240Mi"
+    files = SnapshotSchedule(interval="24h").keep + 1
+    assert files * ETCD_QUOTA_PERCENT <= 100 * jobs.VOLUME_FACTOR
 
 
 def pod(code=0, message="", kind="containerStatuses"):

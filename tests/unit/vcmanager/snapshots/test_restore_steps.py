@@ -8,7 +8,11 @@ from tenancy.snapshots import view
 from tests.support.vcmanager.factories import TENANT
 from tests.support.vcmanager.snapshots import make_snapshot, snapshot_body
 from vcmanager.snapshots.jobs import JobResult
-from vcmanager.snapshots.restore_steps import RestoreFacts, RestoreStep, decide_restore
+from vcmanager.snapshots.restore_steps import (
+    RestoreFacts,
+    RestoreStep,
+    decide_restore,
+)
 
 GOOD = JobResult(is_done=True)
 RUNNING = JobResult(is_done=False)
@@ -18,7 +22,8 @@ WAITS = JobResult(is_done=False, has_started=False, message="0/1 nodes")
 FACTS = RestoreFacts(
     snapshot=make_snapshot(),
     tenant_uid=TENANT.uid,
-    kubernetes_version="v1.36.4",
+    running_minor="1.36",
+    wanted_minor="1.36",
     etcd_version="3.7.3",
     has_etcd=True,
     has_claim=True,
@@ -82,7 +87,8 @@ def test_the_next_step(changes, step, phase):
         ({"tenant_uid": "another"}, "OtherTenant"),
         ({"has_etcd": False}, "NotSupported"),
         ({"has_claim": False}, "ClaimMissing"),
-        ({"kubernetes_version": "v1.37.0"}, "OtherKubernetesMinor"),
+        ({"running_minor": "1.37", "wanted_minor": "1.37"}, "OtherKubernetesMinor"),
+        ({"running_minor": "1.37", "wanted_minor": ""}, "OtherKubernetesMinor"),
         ({"etcd_version": "3.6.9"}, "OtherEtcdVersion"),
         (
             {"snapshot": make_snapshot(secrets={"encryption-keys": "ab"})},
@@ -99,15 +105,35 @@ def test_a_refusal_names_the_reason_and_stops_nothing(changes, reason):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"kubernetes_version": ""},
+        {"running_minor": "", "wanted_minor": "1.37"},
+        # A restore undoes an upgrade, or an upgrade that never became ready.
+        {"running_minor": "1.37"},
+        {"wanted_minor": "1.37"},
         {"etcd_version": "3.8.0"},
         {"etcd_version": ""},
         {"snapshot": make_snapshot(secrets={"encryption-keys": "a"}), "encryption_digest": "b"},
+        # An encrypted tenant has no other use of a snapshot from before its upgrade.
+        {
+            "snapshot": make_snapshot(secrets={"encryption-keys": "a"}),
+            "encryption_digest": "b",
+            "running_minor": "1.37",
+        },
     ],
 )
 def test_what_is_no_refusal(changes):
     decision = decide_restore(replace(FACTS, **changes))
     assert decision.step is RestoreStep.CREATE_CHECK
+
+
+@pytest.mark.parametrize(
+    "changes", [{"check": BAD}, {"restore": EARLY}, {"snapshot": None}, {"has_claim": False}]
+)
+def test_a_failure_names_the_way_back_of_a_changed_version(changes):
+    decision = decide_restore(replace(FACTS, running_minor="1.37", **changes))
+    assert decision.step is RestoreStep.FAIL
+    way = " Set spec.clusterVersionName back to a ClusterVersion of 1.37."
+    assert decision.message.endswith(f".{way}")
+    assert way not in decide_restore(replace(FACTS, **changes)).message
 
 
 def test_after_a_failure_in_the_middle_the_reason_stays_until_the_end():

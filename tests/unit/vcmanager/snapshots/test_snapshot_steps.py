@@ -43,6 +43,7 @@ DONE = JobResult(is_done=True, output={"sha256": "ab"})
         ({"is_asleep": True, "is_etcd_ready": False}, "Pending", "Asleep", "none"),
         ({"is_etcd_ready": False}, "Pending", "EtcdNotReady", "none"),
         ({"has_claim": False}, "Pending", "CreatingClaim", "create_claim"),
+        ({"is_making_room": True}, "Pending", "MakingRoom", "none"),
         ({"has_claim": False, "may_create_claim": False}, "Pending", "ClaimMissing", "none"),
     ],
 )

@@ -46,10 +46,12 @@ CLOSED = RolloutWindow(start="13:00", duration_minutes=60)
         ({"paused": True}, [holder(), WAITING], {"h"}, "Paused"),
         ({"paused": True}, [LATE, WAITING], {"late"}, "Stopped"),
         ({"window": CLOSED}, [holder(), WAITING], {"h"}, "OutsideWindow"),
-        ({"paused": True}, [NEW, BROKEN, WAITING], {"new", "broken"}, "Paused"),
-        ({"max_unavailable": 1}, [LATE, NEW, BROKEN], {"late", "new", "broken"}, "Stopped"),
+        ({"paused": True}, [NEW, BROKEN, WAITING], {"new"}, "Paused"),
+        ({"max_unavailable": 1}, [LATE, NEW, BROKEN], {"late", "new"}, "Stopped"),
         ({"window": CLOSED}, [NEW, BROKEN, WAITING], {"new", "broken"}, "OutsideWindow"),
-        ({"max_unavailable": 1}, [NEW, BROKEN, WAITING], {"new", "broken", "w1"}, None),
+        ({"window": CLOSED}, [holder(), BROKEN], {"h"}, "OutsideWindow"),
+        ({"max_unavailable": 1}, [holder(), NEW, BROKEN], {"h", "new"}, "SlotsTaken"),
+        ({"max_unavailable": 1}, [NEW, BROKEN, WAITING], {"new", "broken"}, None),
     ],
 )
 def test_the_table(spec, tenants, admitted, hold):
@@ -124,7 +126,7 @@ SPECS = st.builds(
 def test_any_state(tenants, spec):
     decision = decide_admission(tenants, spec, fleet=len(tenants), now=NOW)
     holders = {each.uid for each in tenants if each.slot_since is not None}
-    urgent = {each.uid for each in tenants if each.is_new or each.is_broken} - holders
+    urgent = {each.uid for each in tenants if each.is_new} - holders
     assert holders | urgent <= decision.admitted
     assert decision.new_slots.isdisjoint(holders | urgent)
     assert decision.admitted == holders | urgent | decision.new_slots

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tenancy import conditions, wellknown
-from tenancy.control_plane_specs import RolloutSlot, RolloutSpec, RolloutStatus
+from tenancy.control_plane_specs import RolloutSlot, RolloutSpec, RolloutStatus, RolloutWindow
 from tests.support.vcmanager.factories import NOW, TENANT
 from tests.support.vcmanager.rollouts import VERSION, RolloutStage
 from vcmanager.phases.waves import slots
@@ -44,10 +44,9 @@ async def test_a_slot_is_marked_with_its_tenant_and_time():
     "each",
     [
         candidate(is_new=True, paused=True),
-        candidate(is_broken=True, paused=True),
         candidate(rollout=RolloutStatus(slots=(MARK,)), paused=True),
     ],
-    ids=["new", "broken", "marked"],
+    ids=["new", "marked"],
 )
 async def test_these_need_no_mark(each):
     stage = RolloutStage(3, paused=True)
@@ -71,6 +70,22 @@ async def test_a_tenant_that_waits_is_reported_with_the_reason():
         "ClusterVersion v1.36: spec.rollout.paused is true. The change of the control plane waits,"
         " and the tenant runs as before."
     )
+
+
+@pytest.mark.parametrize("known", [{}, {"tenants": 3}], ids=["first time", "known rollout"])
+async def test_a_broken_tenant_waits_unless_only_the_window_is_closed(known):
+    window = {"start": "13:00", "durationMinutes": 60}
+    stage, rollout = RolloutStage(3, paused=True), RolloutStatus(**known)
+    waits = await slots.acquire_slot(
+        stage.means, candidate(is_broken=True, rollout=rollout, paused=True)
+    )
+    assert "spec.rollout.paused is true" in waits
+    stage = RolloutStage(3, window=window)
+    spec = RolloutWindow(start="13:00", duration_minutes=60)
+    for is_broken in (False, True):
+        each = candidate(is_broken=is_broken, rollout=rollout, window=spec)
+        assert bool(await slots.acquire_slot(stage.means, each)) is not is_broken
+    assert stage.api.marked == {TENANT.uid}
 
 
 async def test_a_slot_is_released_once():

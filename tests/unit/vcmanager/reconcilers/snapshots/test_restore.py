@@ -71,6 +71,10 @@ def observed(*, replicas=1, pods=True, claims=("data-etcd-0", "snapshots")):
     )
 
 
+def cluster_version(name, minor):
+    return {name: {"metadata": {"name": name}, "spec": {"kubernetesVersion": minor}}}
+
+
 async def run(jobs, found, view):
     """Run the phase. Returns the client, the phase of `status.restore`, and whether it held."""
     root = {"metadata": {"uid": "r", "resourceVersion": "3", "annotations": {}}}
@@ -94,6 +98,7 @@ async def run(jobs, found, view):
     return SimpleNamespace(
         client=client,
         phase=(status.restore or {}).get("phase"),
+        version=status.version,
         is_held=bool(reason),
         events=events.reasons,
         queued=queued,
@@ -146,6 +151,33 @@ async def test_deletes_are_held_before_the_members_are_reset():
     assert raised["metadata"]["resourceVersion"] == "3"
     assert members["data"]["initial-cluster"] == "etcd-0=https://etcd-0.etcd:2380"
     assert members["data"]["store-identity"] is None
+
+
+@pytest.mark.parametrize(
+    ("running", "jobs", "version"),
+    [
+        ("v1.37.2", {**CHECKED, JOB: ended_job("Complete")}, "v1.36.1"),
+        ("v1.36.4", {**CHECKED, JOB: ended_job("Complete")}, "v1.36.1"),
+        ("v1.37.2", {**CHECKED, JOB: ended_job("Failed")}, ""),
+        ("v1.37.2", CHECKED, ""),
+    ],
+)
+async def test_the_version_is_that_of_the_data_once_they_are_replaced(running, jobs, version):
+    """Otherwise the start of the older API server would be a refused downgrade."""
+    found = body()
+    found["status"]["version"] = running
+    view = observed(replicas=0, pods=False)
+    done = await run({**jobs, **cluster_version("v1.36", "1.36")}, found, view)
+    assert (done.is_held, done.version) == (True, version)
+    assert ("patch", TENANT.name) not in done.client.calls
+
+
+async def test_without_a_version_of_the_minor_nothing_is_stopped():
+    found = body()
+    found["status"]["version"] = "v1.37.2"
+    for versions in ({}, cluster_version("v1.36", "1.37"), cluster_version("v1.36", "9.9")):
+        done = await run({**CHECKED, **versions}, found, observed())
+        assert (done.phase, done.is_held, done.client.calls) == ("Failed", False, [])
 
 
 @pytest.mark.parametrize(

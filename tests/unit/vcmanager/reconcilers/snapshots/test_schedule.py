@@ -58,6 +58,20 @@ async def test_more_than_enough_are_deleted_oldest_first():
     assert result == RequeueAfter(1800.0)
 
 
+async def test_on_a_full_volume_the_oldest_one_goes_before_the_next_is_created():
+    found = cluster()
+    found["spec"]["snapshotSchedule"]["keep"] = 7
+    full = saved("f", "2026-03-01T11:50:00Z")
+    condition = {"type": "Complete", "status": "False", "reason": "VolumeFull"}
+    full["status"] = {"phase": "Failed", "conditions": [condition]}
+    listed = [saved("a", "2026-03-01T09:50:00Z"), saved("b", "2026-03-01T10:50:00Z"), full]
+    client, _, _ = await run(found, listed)
+    assert client.calls == [("delete", "a"), ("create", "vc-1-20260301-1200")]
+    found["spec"]["sleep"] = {"workloads": "Keep"}
+    client, _, _ = await run(found, listed)
+    assert client.calls == []
+
+
 @pytest.mark.parametrize(
     "found",
     [
