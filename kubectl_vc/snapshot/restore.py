@@ -17,6 +17,7 @@ from clusterversions import catalog
 from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
+from kubectl_vc.client.waiting import wait_ready
 from kubectl_vc.output import cli_errors, durations, printers
 from kubectl_vc.output.cli_errors import CliError, WaitTimeoutError
 from kubectl_vc.output.terminal import Progress, Terminal
@@ -79,7 +80,9 @@ async def request_and_wait(
     *,
     version: str = "",
 ) -> None:
-    """Request a restore, and wait until it has ended. Raises CliError if it failed.
+    """Request a restore, and wait until the tenant serves the data. Raises CliError if it failed.
+
+    A tenant that is asleep stays asleep, so only the data is waited for.
 
     `version`: the ClusterVersion that the tenant gets with the data. Empty: the present one.
     """
@@ -96,6 +99,11 @@ async def request_and_wait(
             field_manager=_MANAGER,
         )
     check_result(cli_errors.describe_object(VIRTUAL_CLUSTERS, name, ""), restore)
+    current = await lookup.fetch_virtual_cluster(connection, name)
+    if (current.get("spec") or {}).get("sleep") is None:
+        seconds = options.timeout_seconds
+        with terminal.create_progress() as progress:
+            await wait_ready(connection.super_client, current, seconds=seconds, progress=progress)
 
 
 def check_snapshot(body: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:

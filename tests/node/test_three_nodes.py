@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import ssl
 import tempfile
 import threading
@@ -62,6 +63,7 @@ class SteadyClient:
         config = yaml.safe_load(self.kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         self._address = urlsplit(cluster["server"])
+        self._name = cluster.get("tls-server-name", "")
         authority = b64decode(cluster["certificate-authority-data"]).decode()
         self._context = ssl.create_default_context(cadata=authority)
         with tempfile.NamedTemporaryFile() as pair:
@@ -95,10 +97,11 @@ class SteadyClient:
 
     def _send(self, method: str) -> str:
         """Send one request. Returns what was wrong with the answer."""
-        connection = http.client.HTTPSConnection(
-            str(self._address.hostname), self._address.port, timeout=10, context=self._context
-        )
+        host, port = str(self._address.hostname), self._address.port or 443
+        connection = http.client.HTTPConnection(host, port)
         with contextlib.closing(connection):
+            plain = socket.create_connection((host, port), timeout=10)
+            connection.sock = self._context.wrap_socket(plain, server_hostname=self._name or host)
             body = None
             if method == "PATCH":
                 body = json.dumps({"data": {"count": str(time.time())}})

@@ -59,7 +59,7 @@ async def test_revocation_ends_each_binding_that_the_holder_created(
     user = f"{wellknown.KUBECONFIG_USER_PREFIX}admin:{number}"
     await bind(desk.client, CLUSTER_ROLE_BINDINGS, f"vc-kubeconfig-{number}", subject(user))
     (tmp_path / "tenant").write_bytes(desk.plane.kubeconfig())
-    guest = loading.load_tenant_kubeconfig(desk.plane.kubeconfig(user))
+    guest = loading.load_tenant_kubeconfig(desk.plane.kubeconfig(user, group=""))
     async with Client(guest) as client:
         await eventually(lambda: may_list(client, desk.namespace), within=20)
         # The holder binds itself, and adds itself to a binding that others need.
@@ -90,7 +90,7 @@ async def test_revocation_without_the_right_to_see_all_bindings_changes_nothing(
     number = fresh_name("n")
     user = f"{wellknown.KUBECONFIG_USER_PREFIX}view:{number}"
     await bind(desk.client, CLUSTER_ROLE_BINDINGS, number, subject(user))
-    (tmp_path / "tenant").write_bytes(desk.plane.kubeconfig(fresh_name("stranger")))
+    (tmp_path / "tenant").write_bytes(desk.plane.kubeconfig(fresh_name("stranger"), group=""))
     done = await desk.run("kubeconfig", "--kubeconfig", "tenant", "--revoke", user)
     assert done.code == 1
     assert "clusterrolebindings" in done.err
