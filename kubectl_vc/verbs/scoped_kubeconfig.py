@@ -101,8 +101,8 @@ async def run_revoke(access: ConfigFlags, terminal: Terminal, *, name: str, user
     terminal.print_result(f"kubeconfig of the user {user} revoked: {removed.describe()}")
     if not user.startswith(f"{wellknown.KUBECONFIG_USER_PREFIX}view:"):
         terminal.print_warning(
-            "ServiceAccount tokens that its holder created or read stay valid. How to find them is"
-            " in docs/usage.md, section Kubeconfigs for guests."
+            "ServiceAccount tokens that its holder created or read stay valid. The section"
+            " Kubeconfigs for guests of the documentation has the commands that find them."
         )
 
 

@@ -131,8 +131,11 @@ class HostPlane:
         url = f"http://127.0.0.1:{self.ports[f'{name}-health']}/readyz"
 
         def fetch() -> bool:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                return bool(answer.status == 200)
+            try:
+                with urllib.request.urlopen(url, timeout=5) as answer:
+                    return bool(answer.status == 200)
+            except OSError:
+                return False  # it does not listen yet
 
         async def is_ready() -> bool:
             if self.running[name].has_ended:
