@@ -14,10 +14,8 @@ from kubectl_vc.audit.addresses import SuperObjects
 from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.report import AuditResult
-from kubeio import Object
 from syncer.model.tenant_view import TenantView
-from syncer.rules.network import endpoint_slices, services
-from syncer.rules.storage import volumes
+from syncer.rules.network import services
 from syncer.safety.quota_accounting import QuotaAccountant
 from tenancy.policies import BASELINE_POLICY, ClassFilter
 from tenancy.resources import RUNTIME_CLASSES, STORAGE_CLASSES
@@ -114,11 +112,6 @@ def offer_all_services(patch: Patch) -> None:
     patch.setattr(services, "_find_policy_problems", lambda *_: iter(()))
 
 
-def allow_all_endpoints(patch: Patch) -> None:
-    """Let an EndpointSlice name each address that is no pod of another tenant."""
-    patch.setattr(endpoint_slices, "_find_address_problems", lambda *_: iter(()))
-
-
 def show_all_storage_classes(patch: Patch) -> None:
     """Let a claim name each StorageClass of the super cluster."""
     shows = TenantView.shows_class
@@ -129,25 +122,15 @@ def show_all_storage_classes(patch: Patch) -> None:
     patch.setattr(TenantView, "shows_class", show)
 
 
-def allow_volume_sources(patch: Patch) -> None:
-    """Let each source of a volume pass that a tenant writes."""
-
-    def walk(tenant_x: Object, _: TenantView) -> Object:
-        return dict(tenant_x["spec"])
-
-    patch.setattr(volumes, "_walk_spec", walk)
-
-
 def forget_the_quota(patch: Patch) -> None:
     """Let the accountant know no limit. The ResourceQuota of each namespace stays."""
     patch.setattr(QuotaAccountant, "set_hard", lambda *_: None)
 
 
+# Rules about volumes are left out: the admission policy refuses what passes them.
 REMOVALS: tuple[tuple[Callable[[Patch], None], set[str]], ...] = (
     (offer_all_services, {"node-port"}),
-    (allow_all_endpoints, {"super-api-endpoint"}),
     (show_all_storage_classes, {"storage-class"}),
-    (allow_volume_sources, {"host-path-volume", "local-volume"}),
     (forget_the_quota, {QUOTA_ROW}),
 )
 
