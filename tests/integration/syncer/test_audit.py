@@ -127,8 +127,8 @@ def forget_the_quota(patch: Patch) -> None:
     patch.setattr(QuotaAccountant, "set_hard", lambda *_: None)
 
 
-# Rules about volumes and addresses are left out: the admission policy and the search for foreign pods
-# refuse what passes them.
+# Rules about volumes and addresses are left out: the admission policy and the search for foreign
+# pods refuse what passes them.
 REMOVALS: tuple[tuple[Callable[[Patch], None], set[str]], ...] = (
     (offer_all_services, {"node-port"}),
     (show_all_storage_classes, {"storage-class"}),
