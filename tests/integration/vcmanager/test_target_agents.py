@@ -325,9 +325,13 @@ async def furnish(there: Client, kubelet: FakeKubelet, registration: str) -> Non
         "conditions": [{"type": "Ready", "status": "True"}],
     }
     await there.patch(resources.NODES, NODE, {"status": status}, subresource="status")
+    owner = {wellknown.VC_UID: VC_UID}
+    # The admission policy of `join` opens streams only in namespaces of tenants.
+    labels = {wellknown.CONTROLLED: "true", wellknown.NAMESPACE: "web", **owner}
     for name in (SPACE, "default"):
+        metadata = {"name": name, "labels": labels, "annotations": owner}
         with suppress(errors.AlreadyExists):
-            await there.create(resources.NAMESPACES, {"metadata": {"name": name}})
+            await there.create(resources.NAMESPACES, {"metadata": metadata})
         account = {"metadata": {"name": "default", "namespace": name}}
         with suppress(errors.AlreadyExists):
             await there.create(resources.SERVICE_ACCOUNTS, account)
