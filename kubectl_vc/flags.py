@@ -27,13 +27,6 @@ class RotatedAuthority(StrEnum):
     AGENT_CLIENT = "agent-client"
 
 
-class SuperClusterMode(StrEnum):
-    """`SuperCluster.spec.mode`."""
-
-    APISERVER = "apiserver"
-    AGENT = "agent"
-
-
 def parse_seconds(text: str | float) -> float:
     """Parse a flag's value as a duration in seconds. A default is a number already.
 
@@ -222,26 +215,16 @@ ReportOutputFlag = Annotated[
 AllNamespaces = Annotated[
     bool, Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces")
 ]
-FilenamesFlag = Annotated[
-    list[str] | None,
-    Option(
-        "--filename",
-        "-f",
-        metavar="FILE",
-        show_default=False,
-        help="Manifest: a file, an http or https URL, or - for standard input. Can be repeated.",
-    ),
-]
+
+
+def _filename(text: str) -> Option:
+    source = "a file, an http or https URL, or - for standard input"
+    return Option("--filename", "-f", metavar="FILE", show_default=False, help=text.format(source))
+
+
+FilenamesFlag = Annotated[list[str] | None, _filename("Manifest: {}. Can be repeated.")]
 VirtualClusterFileFlag = Annotated[
-    list[str] | None,
-    Option(
-        "--filename",
-        "-f",
-        metavar="FILE",
-        show_default=False,
-        help="Manifest with one VirtualCluster: a file, an http or https URL, or - for standard"
-        " input",
-    ),
+    list[str] | None, _filename("Manifest with one VirtualCluster: {}")
 ]
 """As FilenamesFlag, and the verb refuses a second one."""
 ClusterVersionFlag = Annotated[
@@ -272,63 +255,6 @@ NowFlag = Annotated[
     bool, Option("--now", help="Delete at once, without the grace period of the tenant")
 ]
 ClientOnlyFlag = Annotated[bool, Option("--client", help="Print the version of this program only")]
-TargetNameArgument = Annotated[
-    str, Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster")
-]
-TargetKubeconfigFlag = Annotated[
-    str,
-    Option(
-        "--target-kubeconfig",
-        metavar="FILE",
-        show_default=False,
-        help="Kubeconfig of the target cluster, of a user with rights to write roles",
-    ),
-]
-TargetContextFlag = Annotated[
-    str,
-    Option(
-        "--target-context",
-        metavar="NAME",
-        show_default=False,
-        help="Context of the target cluster, in --target-kubeconfig or the default kubeconfig",
-    ),
-]
-MachinesKubeconfigFlag = Annotated[
-    str,
-    Option(
-        "--target-kubeconfig",
-        metavar="FILE",
-        show_default=False,
-        help="Kubeconfig of the cluster with the MachineDeployments",
-    ),
-]
-MachinesContextFlag = Annotated[
-    str,
-    Option(
-        "--target-context",
-        metavar="NAME",
-        show_default=False,
-        help="Context of the cluster with the MachineDeployments",
-    ),
-]
-ServerFlag = Annotated[
-    str,
-    Option(
-        "--server",
-        metavar="URL",
-        show_default=False,
-        help="URL of the target's API server for the components (default: from the kubeconfig)",
-    ),
-]
-TlsServerNameFlag = Annotated[
-    str,
-    Option(
-        "--tls-server-name",
-        metavar="NAME",
-        show_default=False,
-        help="Name in the certificate of the target's API server, if the URL has another one",
-    ),
-]
 ManagerNamespaceFlag = Annotated[
     str,
     Option("--manager-namespace", metavar="NAME", help="Namespace of vc-manager and vc-syncer"),
@@ -357,63 +283,6 @@ ForceDropFlag = Annotated[
         help="Drop the old authority of this kind, although clients may still use it",
     ),
 ]
-LabelsFlag = Annotated[
-    list[str] | None,
-    Option(
-        "--label",
-        metavar="KEY=VALUE",
-        show_default=False,
-        help="Label of the node that represents the target in tenants. Can be repeated.",
-    ),
-]
-TaintsFlag = Annotated[
-    list[str] | None,
-    Option(
-        "--taint",
-        metavar="KEY[=VALUE]:EFFECT",
-        show_default=False,
-        help="Taint of the node that represents the target in tenants. Can be repeated.",
-    ),
-]
-ResolversFlag = Annotated[
-    list[str] | None,
-    Option(
-        "--resolver",
-        metavar="ADDRESS",
-        show_default=False,
-        help="IP address of a DNS server for tenants' pods in the target. Can be repeated.",
-    ),
-]
-TargetModeFlag = Annotated[
-    SuperClusterMode | None,
-    Option(
-        "--mode",
-        show_default=False,
-        help="Path of logs and exec to pods in the target. apiserver: through its API server."
-        " agent: directly to its kubelets, which needs nodes/proxy and reachable nodes"
-        " (default: unchanged, apiserver for a new target)",
-    ),
-]
-KubeletCaFlag = Annotated[
-    Path | None,
-    Option(
-        "--kubelet-ca",
-        metavar="FILE",
-        show_default=False,
-        help="PEM file of the CA that signed the kubelets' serving certificates, for --mode agent"
-        " (default: unchanged, CA of the API server for a new target)",
-    ),
-]
-ExpiresFlag = Annotated[
-    float,
-    Option(
-        "--expires",
-        metavar="TIME",
-        parser=parse_seconds,
-        show_default=False,
-        help="Use a token that ends after this time, such as 720h (default: one that is renewed)",
-    ),
-]
 DecoyFlag = Annotated[
     str,
     Option(
@@ -427,10 +296,6 @@ DecoyFlag = Annotated[
 ImageFlag = Annotated[
     str,
     Option("--image", metavar="IMAGE", help="Image of the pods, with sh and BusyBox nc and httpd"),
-]
-DrainFlag = Annotated[
-    bool,
-    Option("--drain", help="Withdraw the target from all tenants first, and wait for their pods"),
 ]
 
 

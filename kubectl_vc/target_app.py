@@ -6,7 +6,7 @@ must stay few. Each further one delays `--help`.
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
-from kubectl_vc import flags
+from kubectl_vc import flags, target_flags
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import create_terminal, create_verb_group, without_namespace
 from kubectl_vc.output.cli_errors import UsageError
@@ -20,18 +20,18 @@ app = create_verb_group("Manage target clusters, which run pods of tenants.")
 async def join(
     *,
     access: ConfigFlags,
-    name: flags.TargetNameArgument,
-    target_kubeconfig: flags.TargetKubeconfigFlag = "",
-    target_context: flags.TargetContextFlag = "",
-    server: flags.ServerFlag = "",
-    tls_server_name: flags.TlsServerNameFlag = "",
+    name: target_flags.TargetNameArgument,
+    target_kubeconfig: target_flags.TargetKubeconfigFlag = "",
+    target_context: target_flags.TargetContextFlag = "",
+    server: target_flags.ServerFlag = "",
+    tls_server_name: target_flags.TlsServerNameFlag = "",
     manager_namespace: flags.SecretNamespaceFlag = flags.MANAGER_NAMESPACE,
-    label: flags.LabelsFlag = None,
-    taint: flags.TaintsFlag = None,
-    resolver: flags.ResolversFlag = None,
-    mode: flags.TargetModeFlag = None,
-    kubelet_ca: flags.KubeletCaFlag = None,
-    expires: flags.ExpiresFlag = 0,
+    label: target_flags.LabelsFlag = None,
+    taint: target_flags.TaintsFlag = None,
+    resolver: target_flags.ResolversFlag = None,
+    mode: target_flags.TargetModeFlag = None,
+    kubelet_ca: target_flags.KubeletCaFlag = None,
+    expires: target_flags.ExpiresFlag = 0,
     dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     wait: flags.WaitFlag = True,
     timeout: flags.ShortTimeout = flags.JOIN_TIMEOUT_SECONDS,
@@ -92,9 +92,9 @@ async def list_all(*, access: ConfigFlags, output: flags.OutputFlag = OutputForm
 async def doctor(
     *,
     access: ConfigFlags,
-    name: flags.TargetNameArgument = "",
-    target_kubeconfig: flags.MachinesKubeconfigFlag = "",
-    target_context: flags.MachinesContextFlag = "",
+    name: target_flags.TargetNameArgument = "",
+    target_kubeconfig: target_flags.MachinesKubeconfigFlag = "",
+    target_context: target_flags.MachinesContextFlag = "",
     output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
     """Check a target cluster, or all, and print what to do.
@@ -116,7 +116,7 @@ async def doctor(
 
 @app.command()
 @without_namespace
-async def confirm(*, access: ConfigFlags, name: flags.TargetNameArgument) -> None:
+async def confirm(*, access: ConfigFlags, name: target_flags.TargetNameArgument) -> None:
     """Confirm that missing pods of a target cluster are lost.
 
     While many pods are missing at once, or another cluster answers, no missing pod counts as lost.
@@ -132,12 +132,12 @@ async def confirm(*, access: ConfigFlags, name: flags.TargetNameArgument) -> Non
 async def leave(
     *,
     access: ConfigFlags,
-    name: flags.TargetNameArgument,
-    target_kubeconfig: flags.TargetKubeconfigFlag = "",
-    target_context: flags.TargetContextFlag = "",
+    name: target_flags.TargetNameArgument,
+    target_kubeconfig: target_flags.TargetKubeconfigFlag = "",
+    target_context: target_flags.TargetContextFlag = "",
     manager_namespace: flags.SecretNamespaceFlag = flags.MANAGER_NAMESPACE,
     ignore_not_found: flags.IgnoreNotFoundFlag = False,
-    drain: flags.DrainFlag = False,
+    drain: target_flags.DrainFlag = False,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
     dry_run: flags.DryRunFlag = flags.DryRun.NONE,
 ) -> None:

@@ -9,7 +9,6 @@ import base64
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 from cryptography import x509
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from kubectl_vc.client.kubeconfig_context import find_current
 from kubectl_vc.output.cli_errors import CliError
 from kubeio import Object, errors
 from kubeio.api.client import Client
@@ -40,7 +40,7 @@ class ClientCredential:
 
 def read_user(kubeconfig: bytes) -> tuple[str, tuple[str, ...]]:
     """Return name and groups of the user whose certificate a kubeconfig has. Raises CliError."""
-    user = _find_user(yaml.safe_load(kubeconfig))
+    user = find_current(yaml.safe_load(kubeconfig), "user")
     encoded = user.get("client-certificate-data")
     if not encoded:
         raise CliError(
@@ -61,7 +61,7 @@ def read_user(kubeconfig: bytes) -> tuple[str, tuple[str, ...]]:
 def replace_credential(kubeconfig: bytes, credential: ClientCredential) -> bytes:
     """Return a kubeconfig whose current user has another certificate and key."""
     document = yaml.safe_load(kubeconfig)
-    user = _find_user(document)
+    user = find_current(document, "user")
     user["client-certificate-data"] = base64.b64encode(credential.certificate).decode()
     user["client-key-data"] = base64.b64encode(credential.key).decode()
     return to_yaml(document).encode()
@@ -162,16 +162,3 @@ async def _delete(tenant_client: Client, name: str) -> None:
         await tenant_client.delete(CERTIFICATE_SIGNING_REQUESTS, name)
     except errors.KubeError:
         return  # the tenant's own cleaner deletes it after an hour
-
-
-def _find_user(document: Any) -> dict[str, Any]:
-    """Return the fields of the user of the current context. Raises CliError."""
-    try:
-        contexts = {each["name"]: each["context"] for each in document["contexts"]}
-        users = {each["name"]: each["user"] for each in document["users"]}
-        found: dict[str, Any] = users[contexts[document["current-context"]]["user"]]
-    except (KeyError, TypeError) as problem:
-        raise CliError(
-            "the file is no kubeconfig with a current context and its user. Use another file."
-        ) from problem
-    return found

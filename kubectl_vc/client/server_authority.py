@@ -6,11 +6,11 @@ Another connection would let its other end choose who is trusted.
 """
 
 import base64
-from typing import Any
 
 import yaml
 from cryptography import x509
 
+from kubectl_vc.client.kubeconfig_context import find_current
 from kubectl_vc.output.cli_errors import CliError
 from kubeio.api.client import Client
 from kubeio.api.yaml_writer import to_yaml
@@ -35,7 +35,7 @@ def replace_authorities(kubeconfig: bytes, pem: bytes) -> bytes:
     It is the same to the byte if it trusts these already. Raises CliError.
     """
     document = yaml.safe_load(kubeconfig)
-    cluster = _find_cluster(document)
+    cluster = find_current(document, "cluster")
     try:
         known = base64.b64decode(cluster.get("certificate-authority-data") or "")
     except ValueError:
@@ -52,16 +52,3 @@ def _read_certificates(pem: bytes) -> set[x509.Certificate]:
         return set(x509.load_pem_x509_certificates(pem))
     except ValueError:
         return set()
-
-
-def _find_cluster(document: Any) -> dict[str, Any]:
-    """Return the fields of the cluster of the current context. Raises CliError."""
-    try:
-        contexts = {each["name"]: each["context"] for each in document["contexts"]}
-        clusters = {each["name"]: each["cluster"] for each in document["clusters"]}
-        found: dict[str, Any] = clusters[contexts[document["current-context"]]["cluster"]]
-    except (KeyError, TypeError) as problem:
-        raise CliError(
-            "the file is no kubeconfig with a current context and its cluster. Use another file."
-        ) from problem
-    return found

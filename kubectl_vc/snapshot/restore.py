@@ -60,11 +60,11 @@ async def run_restore(
             for line in describe_version(body, snapshot):
                 terminal.print_warning(line)
             _ask_for_name(terminal, name, connection.namespace, options.snapshot)
+        version = choose_version(body, snapshot)
         if not options.wait:
-            await _request(connection, body, options.snapshot, choose_version(body, snapshot))
+            await _request(connection, body, options.snapshot, version)
             terminal.print_result(f"{shown} is being restored")
             return
-        version = choose_version(body, snapshot)
         await request_and_wait(connection, terminal, body, options, version=version)
     terminal.print_result(
         f"{shown} restored from {options.snapshot}. Deletes in the super cluster are held until"

@@ -17,6 +17,8 @@ import pytest
 
 from tests.support.kubectl import KubectlRunner, until
 from tools.testbed import chart
+from tools.testbed.artifacts import images
+from tools.testbed.artifacts.registry import publish
 from tools.testbed.cluster.handle import ClusterHandle
 from tools.testbed.progress import StepPrinter
 
@@ -87,6 +89,11 @@ class SuperClusterAdmin:
         with self.cluster.audit_log.open("rb") as log:
             log.seek(since)
             return [json.loads(line) for line in log if line.endswith(b"\n")]
+
+    def publish_minors(self) -> None:
+        """Push the images of all minors to the cluster's registry."""
+        made = images.build_further(StepPrinter(), *images.FURTHER)
+        publish(made, self.cluster.places.registry)
 
     def audit_size(self) -> int:
         """Return the audit log's size in bytes."""

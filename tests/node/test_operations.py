@@ -13,9 +13,6 @@ import pytest
 from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin
 from tests.support import node_objects
 from tests.support.kubectl import until
-from tools.testbed.artifacts import images
-from tools.testbed.artifacts.registry import publish
-from tools.testbed.progress import StepPrinter
 
 pytestmark = [pytest.mark.node, pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -147,8 +144,7 @@ def test_an_upgrade_of_the_components_keeps_pods_and_ends_exec_only_with_its_age
 def test_an_upgrade_to_the_next_minor_keeps_pods_and_ends_open_streams(
     super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
 ):
-    made = images.build_further(StepPrinter(), *images.FURTHER)
-    publish(made, super_cluster.cluster.places.registry)
+    super_cluster.publish_minors()
     tenant = make_tenant("upgraded", "v1.35")
     tenant.kubectl.apply(node_objects.deployment(APP, REPLICAS))
     await_deployment(tenant)

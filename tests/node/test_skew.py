@@ -15,10 +15,7 @@ from tenancy import wellknown
 from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin, created, running
 from tests.support import node_objects
 from tests.support.kubectl import stays, until
-from tools.testbed.artifacts import images
-from tools.testbed.artifacts.registry import publish
 from tools.testbed.cluster.handle import ClusterHandle
-from tools.testbed.progress import StepPrinter
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -83,8 +80,7 @@ def test_a_tenant_of_another_minor_than_the_super_cluster(
     super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin], name: str, minor: str
 ):
     assert version(super_cluster.kubectl) == catalog.DEFAULT_MINOR
-    made = images.build_further(StepPrinter(), *images.FURTHER)
-    publish(made, super_cluster.cluster.places.registry)
+    super_cluster.publish_minors()
     tenant = make_tenant(name, cluster_version=f"v{minor}")
     works(super_cluster, tenant, minor=minor)
     super_cluster.kubectl.run("vc", "delete", name, timeout=180)

@@ -26,10 +26,7 @@ import yaml
 
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin, created, running
 from tests.support.kubectl import until
-from tools.testbed.artifacts import images
-from tools.testbed.artifacts.registry import publish
 from tools.testbed.cluster.handle import ClusterHandle
-from tools.testbed.progress import StepPrinter
 
 pytestmark = [pytest.mark.slow, pytest.mark.node, pytest.mark.timeout(1800)]
 
@@ -127,8 +124,7 @@ class SteadyClient:
 @pytest.fixture(scope="module")
 def three_nodes() -> Iterator[SuperClusterAdmin]:
     with running(ClusterHandle("three", nodes=3)) as found:
-        made = images.build_further(StepPrinter(), *images.FURTHER)
-        publish(made, found.cluster.places.registry)
+        found.publish_minors()
         found.kubectl.apply(
             cluster_version("1.35", 1), cluster_version("1.35", 3), cluster_version("1.36", 3)
         )

@@ -14,8 +14,8 @@ from tenancy import wellknown
 from tenancy.names import InvalidNameError
 from tenancy.resources import VIRTUAL_CLUSTER_SNAPSHOTS, VIRTUAL_CLUSTERS
 from tenancy.snapshots import view
-from tenancy.snapshots.view import Snapshot
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
+from vcmanager.reconcilers.snapshots.snapshot_list import list_snapshots
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.snapshots import schedules
@@ -31,7 +31,9 @@ async def reconcile_schedule(means: ReconcileContext, key: ReconcileKey) -> Resu
     if cluster is None or schedule is None or cluster.deleting:
         means.snapshot_schedules.remove(identity)
         return Done()
-    existing = await _list_snapshots(means, key)
+    existing = await list_snapshots(
+        means, key.namespace, f"{wellknown.SNAPSHOT_SCHEDULE}={key.name}"
+    )
     plan = schedules.plan_schedule(
         schedule,
         existing,
@@ -75,16 +77,3 @@ async def _fetch_cluster(means: ReconcileContext, key: ReconcileKey) -> VirtualC
         return parse_virtual_cluster(body)
     except (errors.NotFound, InvalidNameError, InvalidSpecError):
         return None
-
-
-async def _list_snapshots(means: ReconcileContext, key: ReconcileKey) -> list[Snapshot]:
-    page = await means.super_client.list(
-        VIRTUAL_CLUSTER_SNAPSHOTS,
-        namespace=key.namespace,
-        label_selector=f"{wellknown.SNAPSHOT_SCHEDULE}={key.name}",
-    )
-    found: list[Snapshot] = []
-    for each in page.get("items") or ():
-        with contextlib.suppress(view.InvalidSnapshotError):
-            found.append(view.parse_snapshot(each))
-    return found

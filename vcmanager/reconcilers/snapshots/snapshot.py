@@ -4,7 +4,6 @@ Owns the status of a snapshot. Hazard: the finalizer stays until the files are d
 their volume was deleted with the tenant.
 """
 
-import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +32,7 @@ from vcmanager.pki import inventory
 from vcmanager.plan import control_plane, versions
 from vcmanager.reconcilers import finalizers
 from vcmanager.reconcilers.snapshots import job_runs
+from vcmanager.reconcilers.snapshots.snapshot_list import list_snapshots
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.snapshots import jobs, s3_client, snapshot_steps
@@ -310,16 +310,12 @@ async def _is_making_room(means: ReconcileContext, snapshot: Snapshot) -> bool:
     """Return whether another snapshot of the tenant on the same claim is being deleted."""
     if not snapshot.claim_name:
         return False
-    page = await means.super_client.list(VIRTUAL_CLUSTER_SNAPSHOTS, namespace=snapshot.namespace)
-    for each in page.get("items") or ():
-        if "deletionTimestamp" not in each["metadata"]:
-            continue
-        with contextlib.suppress(view.InvalidSnapshotError):
-            other = view.parse_snapshot(each)
-            is_same = other.spec.virtual_cluster_name == snapshot.spec.virtual_cluster_name
-            if is_same and other.claim_name == snapshot.claim_name:
-                return True
-    return False
+    return any(
+        each.deleting
+        and each.spec.virtual_cluster_name == snapshot.spec.virtual_cluster_name
+        and each.claim_name == snapshot.claim_name
+        for each in await list_snapshots(means, snapshot.namespace)
+    )
 
 
 def _is_short_form(etcd: Object) -> bool:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 import yaml
 
-from kubectl_vc import flags
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.target import join, manifests
 from kubectl_vc.target.manifests import TargetObjects
 from kubeio import errors
 from kubeio.config.endpoint import Endpoint
-from tenancy import super_clusters
 from tests.support.kubectl_vc.super_clusters import HOME_UID
 from tests.support.kubeio.described_requests import REQUEST
 
@@ -34,10 +30,6 @@ def wish(**more) -> join.JoinOptions:
         "token_seconds": 0,
     }
     return join.JoinOptions(**(usual | more))
-
-
-def test_the_flag_has_the_modes_that_there_are():
-    assert {each.value for each in flags.SuperClusterMode} == {*get_args(super_clusters.AccessMode)}
 
 
 @pytest.mark.parametrize(
