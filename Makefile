@@ -13,7 +13,8 @@ PYTEST := $(BIN)/python -m pytest -p tests.support.shards --durations=20 --durat
 # SHARD=0 to 4 runs that part of five of everything that takes long. Five landings run all of it.
 SHARD ?=
 shard := $(if $(SHARD),--shard $(SHARD))
-beside = -n auto --dist loadfile $(shard)
+# In the order of folders, so that the servers of a folder can end (tests/conftest.py).
+beside = -n auto --dist loadfile --no-loadscope-reorder $(shard)
 # With TRIES=2, failed tests run once more, alone. Both runs are printed. A run that broke off (exit code
 # other than 1) is not repeated. This is for tests with servers, sockets and processes of their own. Each
 # target has its own record of failed tests, because two targets run at once.
@@ -141,7 +142,7 @@ changed: .venv/ready ## tests on real servers that changed since the last landin
 	$(call prepare,thorough)
 	@files=$$($(BIN)/python -m tests.support.changed tests/chart tests/integration tests/chaos/processes tests/node); \
 	beside=$$(grep -v ^tests/node/ <<< "$$files" || true); node=$$(grep ^tests/node/ <<< "$$files" || true); \
-	[ -z "$$beside" ] || $(call tried,-n auto --dist loadfile,-m 'not slow' $$beside); \
+	[ -z "$$beside" ] || $(call tried,-n auto --dist loadfile --no-loadscope-reorder,-m 'not slow' $$beside); \
 	[ -z "$$node" ] || $(call tried,,-m 'not slow' $$node)
 
 landing: ## raise the number of the landing, which chooses the part of five that `.ci/run` runs (commit it with the change)

@@ -6,6 +6,7 @@ Properties are judged by what they find, not by how long a busy machine takes fo
 `make mutants` the same ones each time. `long` is for one property that is wanted at length.
 """
 
+import pytest
 from hypothesis import settings
 
 from tools.testbed.artifacts import prebuilt
@@ -17,3 +18,13 @@ settings.register_profile("long", parent=settings.get_profile("untimed"), max_ex
 settings.load_profile("untimed")
 
 prebuilt.require()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of a folder together, in random order of its files.
+
+    A folder's servers end with its last test. In random order, the servers of all folders would
+    run until the end: nine API servers for each process of tests.
+    """
+    items.sort(key=lambda item: item.path.parent.parts)

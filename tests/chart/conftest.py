@@ -29,7 +29,7 @@ class ChartApiServer:
         return done.stdout
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChartApiServer]:
     folder = tmp_path_factory.mktemp("chart")
     plane = LocalControlPlane(folder, name="chart")

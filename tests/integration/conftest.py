@@ -23,13 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("integration")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """Stand-in for the super cluster: an API without nodes or controllers."""
     yield from _serving(tmp_path_factory, "super", "10.96.0.0/16")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tenant_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A tenant's API. Its service range is a slice of the super's."""
     yield from _serving(tmp_path_factory, "tenant", "10.96.8.0/22")

@@ -202,7 +202,7 @@ class UserTerminal:
         return {each.name for each in self.folder.iterdir()} - {"super"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane_with_crds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """An API server with our kinds and one ClusterVersion."""
 

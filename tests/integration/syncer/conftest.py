@@ -32,7 +32,7 @@ def _short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("syncer.tenants.grace_timers.GRACE_PERIOD_SECONDS", LINGER)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A super cluster without nodes."""
     plane = super_plane_of(tmp_path_factory.mktemp("super"))
@@ -40,7 +40,7 @@ def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalContr
         yield plane
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def definitions(super_plane: LocalControlPlane) -> Mapping[str, Any]:
     """The schema that a real API server publishes."""
 
@@ -53,7 +53,7 @@ def definitions(super_plane: LocalControlPlane) -> Mapping[str, Any]:
     return asyncio.run(fetch())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """The tenant of all tests that leave its store alone."""
     plane = tenant_plane(tmp_path_factory.mktemp("tenant"), "tenant")
@@ -61,7 +61,7 @@ def shared_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCont
         yield plane
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_tenant(super_plane: LocalControlPlane, shared_plane: LocalControlPlane) -> Tenant:
     """The VirtualCluster of the shared tenant."""
 

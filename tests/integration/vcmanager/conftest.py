@@ -51,7 +51,7 @@ _PATIENCE = 60.0
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """The super cluster's API."""
     with installed(tmp_path_factory.mktemp("super")) as made:
@@ -74,7 +74,7 @@ def installed(
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A stand-in for the API of every tenant, at any address of a service range."""
     made = LocalControlPlane(

@@ -138,8 +138,8 @@ def _packages() -> None:
         return
     if os.environ.get("CI") != "true" and os.environ.get("YES") != "1":
         raise TestbedError(
-            f"missing packages: {' '.join(missing)}. Run `YES=1 make up` as root or `apt-get"
-            f" install {' '.join(missing)}`"
+            f"missing packages: {' '.join(missing)}. Run the command again as root with `YES=1`"
+            f" before it, or run `apt-get install {' '.join(missing)}`"
         )
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "--quiet"], env=environment)

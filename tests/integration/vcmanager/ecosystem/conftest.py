@@ -34,7 +34,7 @@ def head(resource: Resource) -> dict[str, str]:
     return {"apiVersion": resource.api_version, "kind": resource.kind}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """The super cluster's API, with both integrations switched on."""
     with installed(tmp_path_factory.mktemp("ecosystem"), *SWITCHES) as made:
