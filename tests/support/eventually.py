@@ -19,20 +19,20 @@ async def eventually(
     look: Callable[[], Awaitable[T]],
     *,
     until: Callable[[T], object] = bool,
-    within: float = 30.0,
+    within: float = 90.0,
 ) -> T: ...
 @overload
 async def eventually(
     look: Callable[[], T],
     *,
     until: Callable[[T], object] = bool,
-    within: float = 30.0,
+    within: float = 90.0,
 ) -> T: ...
 async def eventually(
     look: Callable[[], T | Awaitable[T]],
     *,
     until: Callable[[T], object] = bool,
-    within: float = 30.0,
+    within: float = 90.0,
 ) -> T:
     """Return what `look` gives as soon as `until` accepts it (default: it is true).
 

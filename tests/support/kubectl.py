@@ -125,7 +125,7 @@ def listed(objects: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
-def until(fact: Callable[[], Any], what: str, seconds: float = 60) -> Any:
+def until(fact: Callable[[], Any], what: str, seconds: float = 120) -> Any:
     """Wait until `fact` returns something true, and return it.
 
     An AssertionError inside counts as not yet. Fails the test with what was seen last.

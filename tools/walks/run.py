@@ -8,6 +8,7 @@ read.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ PATIENCE_SECONDS = 60.0
 MOST_SECONDS = 300.0
 """For one command."""
 _PAUSE_SECONDS = 0.5
+_REMARK = re.compile(r"^I\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?", re.MULTILINE)
 _READS = frozenset({"describe", "doctor", "events", "get", "list", "logs", "top"})
 _GROUPS = ("vc", "target")
 """Words of kubectl's that a verb follows."""
@@ -76,7 +78,10 @@ def _run(step: PageCommand, name: str, folder: Path, environment: Mapping[str, s
 
 
 def _once(text: str, folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Run a command. Return its exit code, and both of its outputs together."""
+    """Run a command. Return its exit code, and both of its outputs together.
+
+    Remarks of a Go client are left out, such as that a watch ended and was started again.
+    """
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", text],
         cwd=folder,
@@ -88,4 +93,4 @@ def _once(text: str, folder: Path, environment: Mapping[str, str]) -> tuple[int,
         timeout=MOST_SECONDS,
         check=False,
     )
-    return done.returncode, done.stdout
+    return done.returncode, _REMARK.sub("", done.stdout)

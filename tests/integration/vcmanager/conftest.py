@@ -47,6 +47,11 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
     "job-controller",
 )
+SERVICE_RANGE = "10.96.0.0/14"
+"""Service range of the super cluster and of the stand-in for the APIs of tenants.
+
+It has room for the 256 tenants that a whole run of tests leaves behind.
+"""
 _PATIENCE = 60.0
 _numbers = itertools.count(1)
 
@@ -66,7 +71,7 @@ def installed(
     made = LocalControlPlane(
         folder,
         name="super",
-        service_range="10.96.0.0/16",
+        service_range=SERVICE_RANGE,
         audit=True,
         controllers=controllers,
     )
@@ -80,7 +85,7 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPla
     made = LocalControlPlane(
         tmp_path_factory.mktemp("inside"),
         name="inside",
-        service_range="10.96.0.0/16",
+        service_range=SERVICE_RANGE,
         controllers=("serviceaccount-controller",),
     )
     with serving(made):

@@ -6,11 +6,11 @@ import pytest
 
 from kubeio import Object, errors
 from tenancy import resources
-from tests.integration.vcmanager.conftest import ManagerStage
+from tests.integration.vcmanager.conftest import SERVICE_RANGE, ManagerStage
 from vcmanager.plan import service_cidrs
 from vcmanager.plan.service_cidrs import ServiceRange
 
-WHOLE = ip_network("10.96.0.0/16")
+WHOLE = ip_network(SERVICE_RANGE)
 
 
 async def taken_by_somebody(stage: ManagerStage, name: str, address: str) -> None:

@@ -40,7 +40,12 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlan
 
 
 async def install_chart_objects(admin: Client) -> None:
-    """Create the TenantPolicies of the chart, and the role that collects rights of SyncRules."""
+    """Create the TenantPolicies of the chart, and the role that collects rights of SyncRules.
+
+    Policies that another page has created are deleted, because a page lists all.
+    """
+    for body in (await admin.list(TENANT_POLICIES))["items"]:
+        await admin.delete(TENANT_POLICIES, body["metadata"]["name"])
     rendered = helm.render()
     for body in rendered:
         if body["kind"] == "TenantPolicy":

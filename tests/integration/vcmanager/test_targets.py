@@ -19,7 +19,7 @@ from kubectl_vc.target import confirm
 from kubeio.api.client import Client
 from tenancy import ownership, resources, super_clusters, wellknown
 from tenancy.ownership import Tenant
-from tests.integration.vcmanager.conftest import NAMESPACE, ManagerStage
+from tests.integration.vcmanager.conftest import NAMESPACE, SERVICE_RANGE, ManagerStage
 from tests.integration.vcmanager.two_cluster_stage import ACCOUNT, TwoClusterStage, grant
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.eventually import eventually
@@ -130,7 +130,7 @@ async def test_the_home_cluster_becomes_one_of_them_when_there_is_another(
         "NetworksOverlap": "",
     }
     assert (await two_clusters.fresh(super_clusters.HOME))["status"]["network"]["serviceCIDRs"] == [
-        "10.96.0.0/16"
+        SERVICE_RANGE
     ]
 
 
