@@ -91,6 +91,7 @@ class TargetCluster:
             registration=plan.registration,
             loop_budget=home.loop_budget,
             kinds=home.kinds,
+            rules=home.sync_rules,
         )
         self.cluster_identity = ClusterIdentity(self.client, name=plan.name, identity=plan.identity)
         twins = self.cluster.stores[PODS.kind]

@@ -7,7 +7,7 @@ only queues keys.
 from collections.abc import Mapping
 from functools import partial
 
-from kubeio.cache.store import Entry, Store
+from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.handlers import dependents
 from syncer.handlers.super_events import SuperEvents
@@ -53,12 +53,7 @@ class HomeEvents(SuperEvents):
         below.stores[claims.CLAIM].subscribe(self._handle_super_claim)
         for store in (below.stores["Ingress"], below.other_ingresses):
             store.subscribe(self._handle_foreign_ingress)
-        below.ruled.subscribe_kinds(
-            self._handle_ruled_kind,
-            self._handle_ruled_source,
-            self._handle_hosts,
-            self._enqueue_left_copies,
-        )
+        below.ruled.subscribe_objects(self._handle_ruled_source, self._handle_hosts)
         for kind, store in below.classes.items():
             store.subscribe(partial(self._handle_class, kind))
 
@@ -68,6 +63,8 @@ class HomeEvents(SuperEvents):
         """Queue the objects that depend on a twin."""
         super().handle_pod(session, key, old, new, low=low)
         dependents.enqueue_slices_of_pod(session, old, new)
+        if new is None:
+            dependents.enqueue_pod_followers(session, key.namespace, low=low)
 
     def _handle_foreign_ingress(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         before, now = (index_by_host(each) if each else frozenset() for each in (old, new))
@@ -122,24 +119,6 @@ class HomeEvents(SuperEvents):
         for session in self.sessions.values():
             if address in session.view.service_range:
                 session.enqueue(session.build_key(ADDRESS, "", entry.name), low=not live)
-
-    def _handle_ruled_kind(self, kind: str, store: Store) -> None:
-        """Subscribe to the copies of a kind that a SyncRule has begun to sync."""
-        store.subscribe(partial(self._handle_super_object, kind))
-
-    def _enqueue_left_copies(self, kind: str) -> None:
-        """Queue the copies of a kind in sessions whose tenants have no rule for it.
-
-        A session that began before the cache was complete concluded nothing from it.
-        """
-        below = self._home
-        for session in self.sessions.values() if kind in below.stores else ():
-            if kind in session.kinds or not session.is_removed_kind(kind):
-                continue
-            for entry in below.list_owned(kind, session.tenant.uid):
-                key = below.get_key(kind, entry)
-                if key is not None:
-                    session.enqueue(key, low=True)
 
     def _handle_ruled_source(self, kind: str, old: Entry | None, new: Entry | None) -> None:
         """Queue an object that a SyncRule shows to tenants."""

@@ -104,6 +104,9 @@ BUILT_IN_KINDS = frozenset(
     }
 )
 """Names of kinds that the syncer uses itself, in any group."""
+PLACED_KINDS = frozenset({"ConfigMap", "Secret"})
+"""Built-in kinds that a reference may name if copies follow pods. All others are in the home
+cluster only."""
 REFERENCE_KINDS = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "Service"})
 """Built-in kinds that a reference may name, in the core group."""
 CLASS_KINDS: Mapping[str, str] = {
@@ -130,6 +133,7 @@ def find_problem(rule: SyncRule, others: Iterable[SyncRule] = ()) -> RuleProblem
         or _find_scope_problem(rule)
         or _find_field_problem(rule)
         or _find_reference_problem(rule, rules)
+        or _find_placement_problem(rule, rules)
         or _find_conflict(rule, rules)
     )
 
@@ -223,6 +227,38 @@ def _find_reference_problem(rule: SyncRule, others: list[SyncRule]) -> RuleProbl
                     "ReferenceUnknown",
                     f"spec.references: {reference.path} names the kind {kind}, which has no"
                     " SyncRule. Create one for it, or remove the kind.",
+                )
+    return None
+
+
+def _find_placement_problem(rule: SyncRule, others: list[SyncRule]) -> RuleProblem | None:
+    """Return what a rule needs that a target does not have."""
+    if rule.spec.placement == "Home":
+        return None
+    if not rule.is_down:
+        return RuleProblem(
+            "InvalidSpec", "spec.placement: WithPods is for the direction Down only. Use Home."
+        )
+    if is_device_claim(rule.resource):
+        return RuleProblem(
+            "InvalidSpec",
+            "spec.placement: WithPods is not for claims of devices, which are in the home cluster"
+            " only. Use Home.",
+        )
+    if rule.spec.hostnames:
+        return RuleProblem(
+            "InvalidSpec",
+            "spec.hostnames: are for the placement Home only, because the hosts of a target are not"
+            " compared. Use the placement Home.",
+        )
+    followers = {each.spec.resource.kind for each in (*others, rule) if each.follows_pods}
+    for reference in rule.spec.references:
+        for kind in reference.kinds:
+            if kind not in PLACED_KINDS and kind not in followers:
+                return RuleProblem(
+                    "PlacementConflict",
+                    f"spec.references: {reference.path} names the kind {kind}, which is in the home"
+                    " cluster only. Remove the kind, or use the placement Home.",
                 )
     return None
 

@@ -15,6 +15,7 @@ from tenancy.specs import InvalidSpecError
 from tenancy.sync_rules import field_paths
 
 Direction = Literal["Down", "Mirror"]
+Placement = Literal["Home", "WithPods"]
 StatusOwner = Literal["SuperCluster", "Tenant"]
 Definition = Literal["Copy", "Equal", "BuiltIn"]
 RemovalPolicy = Literal["Keep", "Delete"]
@@ -78,6 +79,7 @@ class SyncRuleSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status_owner: StatusOwner = "SuperCluster"
     definition: Definition = "Copy"
     removal_policy: RemovalPolicy = "Keep"
+    placement: Placement = "Home"
     mirror: MirrorSpec | None = None
 
 
@@ -108,6 +110,11 @@ class SyncRule:
     def is_down(self) -> bool:
         """Whether tenant objects are copied to the super cluster."""
         return self.spec.direction == "Down"
+
+    @property
+    def follows_pods(self) -> bool:
+        """Whether a copy is in each super cluster that runs pods of its namespace."""
+        return self.is_down and self.spec.placement == "WithPods"
 
     @property
     def shows_status(self) -> bool:
