@@ -109,18 +109,17 @@ class RuledCaches:
                 return next(filter(None, reasons), "")
         return ""
 
-    def list_unserved(self) -> Mapping[str, str]:
-        """Return the reason for each watched rule that the cluster does not serve, by its name."""
-        found = {
-            name: self.describe_unserved(watch.rule.resource.kind)
-            for name, watch in self._watches.items()
-        }
-        return {name: reason for name, reason in sorted(found.items()) if reason}
+    def describe_rules(self) -> Mapping[str, str] | None:
+        """Return for each watched rule why the cluster does not serve it. Empty: it does.
 
-    @property
-    def has_rules(self) -> bool:
-        """Whether any rule applies to the cluster."""
-        return bool(self._watches)
+        None while that is not known yet of each rule.
+        """
+        found: dict[str, str] = {}
+        for name, watch in sorted(self._watches.items()):
+            found[name] = self.describe_unserved(watch.rule.resource.kind)
+            if not found[name] and not self.is_complete(watch.rule):
+                return None
+        return found
 
     def may_have_copies(self, kind: str) -> bool:
         """Return whether copies of a kind may be left that the syncer can delete."""
