@@ -42,14 +42,17 @@ class HomeRuledCaches(RuledCaches):
         self, client: Client, rules: Store, stores: dict[str, Store], options: RuledCacheOptions
     ) -> None:
         super().__init__(client, rules, stores, options)
-        self.may_be_elsewhere: Callable[[SyncRule], bool] = find_no_copies
-        """Return whether another super cluster may have copies of a deleted rule."""
+        self._may_be_elsewhere: Callable[[SyncRule], bool] = find_no_copies
         self._sources: dict[str, Store] = {}
         """Shown objects by kind, of rules with the direction Mirror."""
         self._foreign: dict[str, Store] = {}
         """Objects of no tenant by kind, of rules with host names."""
         self._on_source: Callable[[str, Entry | None, Entry | None], None] = lambda _, __, ___: None
         self._on_hosts: Callable[[frozenset[str]], None] = lambda _: None
+
+    def set_other_clusters(self, may_have_copies: Callable[[SyncRule], bool]) -> None:
+        """Set the function that returns whether a target may have copies of a rule."""
+        self._may_be_elsewhere = may_have_copies
 
     def subscribe_objects(
         self,
@@ -107,7 +110,7 @@ class HomeRuledCaches(RuledCaches):
                 is_done &= store.synced  # the end of the last copy is an event
                 if not store.synced or len(store):
                     continue
-                if watch.rule.follows_pods and self.may_be_elsewhere(watch.rule):
+                if watch.rule.follows_pods and self._may_be_elsewhere(watch.rule):
                     is_done = False  # an end in a target is no event here
                     continue
             patch = {

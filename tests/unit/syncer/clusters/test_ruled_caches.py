@@ -123,7 +123,7 @@ async def test_a_deleted_rule_waits_for_its_copies_in_targets(monkeypatch: pytes
     asked: list[str] = []
     async with follow(Served(cluster), rules, HomeRuledCaches) as (caches, stores):
         assert isinstance(caches, HomeRuledCaches)
-        caches.may_be_elsewhere = lambda rule: asked.append(rule.name) or is_left
+        caches.set_other_clusters(lambda rule: asked.append(rule.name) or is_left)
 
         async def patch(_: object, name: str, __: object, **___: object) -> None:
             asked.append(f"released {name}")
