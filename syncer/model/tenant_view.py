@@ -80,7 +80,7 @@ class TenantView:
     super_stores: Mapping[str, Store] = field(default_factory=dict)
     """Caches of the super cluster that builders read: classes, claims, nodes, pods and volumes."""
     copied_kinds: Mapping[str, Resource] = field(default_factory=dict)
-    """Kinds of SyncRules with the direction Down, by name. A target has none."""
+    """Kinds of SyncRules with the direction Down, by name. A target has those that follow pods."""
     super_domain: str = DEFAULT_CLUSTER_DOMAIN
     """The super cluster's cluster domain."""
     get_super_cidrs: Callable[[], SuperCidrs] = return_no_cidrs

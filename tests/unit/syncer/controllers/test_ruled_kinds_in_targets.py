@@ -15,9 +15,11 @@ from syncer.handlers.home_events import HomeEvents
 from syncer.handlers.resync import has_work
 from syncer.handlers.target_events import TargetEvents
 from syncer.model.keys import HOME
+from syncer.safety.store_guard import StoreRecord
 from syncer.tenants.session import Session
 from tenancy import ownership
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
+from tests.support.memapi import clusters
 from tests.support.syncer.sessions import TENANT, put
 from tests.support.syncer.two_clusters import SplitWorld
 
@@ -180,6 +182,42 @@ async def test_a_copy_leaves_with_the_last_pod_also_if_that_ends_later_there():
     assert world.far.build_key("Widget", "web", "x") in world.taken()
     await reconcile(world.far)
     assert world.there.writes("Widget")[-1][0] == "delete"
+
+
+async def test_a_copy_keeps_its_grace_period_and_the_brake():
+    """REL-18: while the tenant's etcd is not the known one, nothing is deleted in a target."""
+    world = build_world()
+    has(world, size="s")
+    copy = has_copy(world, world.far, spec={"size": "s"})
+    world.far.grace_timers.grace_period_seconds = 30
+    assert isinstance(await reconcile(world.far), RequeueAfter)
+    assert not world.there.writes("Widget")
+    world.far.grace_timers.grace_period_seconds = 0
+    world.link.store_guard._record = StoreRecord(uid="another-store", revision=1)
+    own = world.link.stores["Widget"].get("web", "x")
+    assert own is not None
+    world.above.lacks("Widget", "x")
+    world.link.stores["Widget"].discard(own, live=False)
+    with pytest.raises(NotReadyYet):
+        await reconcile(world.far)
+    assert not world.there.writes("Widget")
+    assert world.far.get_super_store("Widget").get(*copy.key) is not None
+
+
+@pytest.mark.parametrize(("policy", "is_left"), [("Keep", True), ("Delete", False)])
+async def test_a_rule_that_no_longer_applies_ends_its_copies_in_a_target(
+    monkeypatch, policy, is_left
+):
+    """The rule still exists, and this tenant's policy does not select it."""
+    world = SplitWorld()
+    rule = build_rule(removalPolicy=policy)
+    caches = world.far.super_cluster.ruled
+    caches.prepare(rule).synced = True
+    monkeypatch.setattr(caches, "get_rule", lambda _: rule)
+    clusters.define(world.there.cluster, rule.resource)
+    has_copy(world, world.far, spec={"size": "s"})
+    await reconcile(world.far)
+    assert (not world.there.writes("Widget")) is is_left
 
 
 async def test_a_copy_stays_while_a_pod_waits_for_its_cluster():
