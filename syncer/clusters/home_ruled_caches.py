@@ -14,15 +14,25 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry, Store
 from syncer.clusters.ruled_caches import RuledCacheOptions, RuledCaches
-from syncer.rules.custom import hostnames
+from syncer.rules.custom import hostnames, references
 from tenancy import wellknown
 from tenancy.resources import SYNC_RULES
 from tenancy.sync_rules.specs import SyncRule, is_reported
 
 FOREIGN_SELECTOR = f"!{wellknown.CONTROLLED}"
 """Selector of objects that are no copies of tenants."""
+OWNER_INDEX = "owner"
+"""Index of shown objects that have one owner: the super namespace of the owner's copy."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+def list_owners(rule: SyncRule, entry: Entry) -> Iterable[str]:
+    """Return the index values of a shown object: the super namespace of its one owner."""
+    if rule.spec.mirror_owner is None:
+        return ()
+    owner = references.find_owner_namespace(rule, entry.decode())
+    return (owner,) if owner is not None else ()
 
 
 def _set_indexes(store: Store, rule: SyncRule) -> None:
@@ -78,6 +88,11 @@ class HomeRuledCaches(RuledCaches):
         """Return the objects of the super cluster of a kind that a rule shows."""
         store = self._sources.get(kind)
         return store.list() if store is not None else ()
+
+    def list_owned_sources(self, kind: str, super_namespace: str) -> Iterable[Entry]:
+        """Return the shown objects of a kind whose owner has a copy in a super namespace."""
+        store = self._sources.get(kind)
+        return store.index(OWNER_INDEX, super_namespace) if store is not None else ()
 
     def get_source(self, kind: str, namespace: str, name: str) -> Entry | None:
         """Return an object of the super cluster of a kind that a rule shows."""
@@ -136,7 +151,7 @@ class HomeRuledCaches(RuledCaches):
         return True
 
     def _get_watched(self, rule: SyncRule) -> tuple[object, ...]:
-        return rule.resource, rule.spec.hostnames
+        return rule.resource, rule.spec.hostnames, rule.spec.mirror_owner
 
     def prepare(self, rule: SyncRule) -> Store:
         """Return the cache for the copies of a rule, with the indexes of its hosts."""
@@ -150,18 +165,20 @@ class HomeRuledCaches(RuledCaches):
 
     def _prepare_stores(self, rule: SyncRule) -> Mapping[Store, str]:
         if not rule.is_down:
-            return {self._prepare_source(rule.resource.kind): ""}
+            return {self._prepare_source(rule): ""}
         stores = dict(super()._prepare_stores(rule))
         if rule.spec.hostnames:
             stores[self._prepare_foreign(rule)] = FOREIGN_SELECTOR
         return stores
 
-    def _prepare_source(self, kind: str) -> Store:
-        """Return the cache of shown objects."""
+    def _prepare_source(self, rule: SyncRule) -> Store:
+        """Return the cache of shown objects, with the index of their owners."""
+        kind = rule.resource.kind
         store = self._sources.get(kind)
         if store is None:
             store = self._sources[kind] = Store()
             store.subscribe(lambda old, new, _: self._on_source(kind, old, new))
+        store.set_index(OWNER_INDEX, partial(list_owners, rule))
         return store
 
     def _prepare_foreign(self, rule: SyncRule) -> Store:

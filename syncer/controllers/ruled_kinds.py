@@ -147,9 +147,9 @@ async def _reconcile_mirror(mirror: RuledMirror, key: Key, session: Session) -> 
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     source = mirror.get_source(key.namespace)
     super_x = caches.get_source(key.kind, source, key.name) if source is not None else None
-    if super_x is not None and mirror.is_selected(super_x):
+    if super_x is not None and mirror.is_selected(super_x, session.view):
         live = super_x.decode()
-        wanted = mirror.build(live)
+        wanted = mirror.build(live, session.view)
         try:
             result = await mirrors.write_mirror(mirror.shape, key, wanted, tenant_x, session)
         except errors.NotFound:
@@ -170,7 +170,7 @@ async def _write_status(
     """Write the shown status of a mirror. A write that changed the mirror queues the key again."""
     build, own = mirror.row.build_status_up, tenant_x.decode()
     if build is None or not mirrored_kinds.is_mirror_current(
-        own, mirror.build(live), mirror.shape.fields
+        own, mirror.build(live, session.view), mirror.shape.fields
     ):
         return
     live = sync_up.build_shown(mirror.row, own, live, session)

@@ -13,6 +13,7 @@ from syncer.handlers import dependents
 from syncer.handlers.super_events import SuperEvents
 from syncer.handlers.tenant_events import suspect_drift
 from syncer.model.keys import ADDRESS, NODE, VOLUME, Key
+from syncer.rules.custom import references
 from syncer.rules.network.cluster_ips import parse_address
 from syncer.rules.network.ingress_hosts import index_by_host
 from syncer.rules.nodes.node_agents import index_by_target as served
@@ -123,15 +124,28 @@ class HomeEvents(SuperEvents):
     def _handle_ruled_source(self, kind: str, old: Entry | None, new: Entry | None) -> None:
         """Queue an object that a SyncRule shows to tenants."""
         entry = new or old
-        for session in self.sessions.values() if entry is not None else ():
+        for session in self._list_viewers(kind, old, new):
             mirror = session.ruled_mirrors.get(kind)
             shown = mirror.get_shown_namespace(entry.namespace) if mirror and entry else None
             if mirror is None or shown is None or entry is None:
                 continue
             session.enqueue(session.build_key(kind, shown, entry.name))
-            was, is_now = (each is not None and mirror.is_selected(each) for each in (old, new))
+            was, is_now = (
+                each is not None and mirror.is_selected(each, session.view) for each in (old, new)
+            )
             if was != is_now:
                 dependents.enqueue_users_of_kind(session, kind)
+
+    def _list_viewers(self, kind: str, old: Entry | None, new: Entry | None) -> list[Session]:
+        """Return the sessions whose tenants a SyncRule may show an object."""
+        rule = self._home.ruled.get_rule(kind)
+        if rule is None or rule.spec.mirror_owner is None:
+            return list(self.sessions.values())
+        bodies = [each.decode() for each in (old, new) if each is not None]
+        named = {references.find_owner_namespace(rule, body) or "" for body in bodies}
+        spaces = [self._home.stores["Namespace"].get("", name) for name in named]
+        uids = {space.labels.get(wellknown.VC_UID, "") for space in spaces if space is not None}
+        return [self.sessions[uid] for uid in uids if uid in self.sessions]
 
     def _handle_class(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old

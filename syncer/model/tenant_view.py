@@ -104,6 +104,14 @@ class TenantView:
         """Return the super namespace of a tenant namespace."""
         return names.build_super_namespace(self.tenant.root, self.tenant.uid, tenant_namespace)
 
+    def get_tenant_namespace(self, super_namespace: str) -> str | None:
+        """Return the tenant namespace of a super namespace, or None if it is not the tenant's."""
+        store = self.super_stores.get("Namespace")
+        entry = store.get("", super_namespace) if store is not None else None
+        if entry is None or entry.labels.get(wellknown.VC_UID) != self.tenant.uid:
+            return None
+        return entry.labels.get(wellknown.NAMESPACE) or None
+
     def is_provided_service(self, namespace: str, name: str) -> bool:
         """Return whether a Service of the root namespace backs this one, which is never synced."""
         provided = {

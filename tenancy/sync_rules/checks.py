@@ -168,28 +168,33 @@ def _find_kind_problem(rule: SyncRule) -> RuleProblem | None:
 
 
 def _find_scope_problem(rule: SyncRule) -> RuleProblem | None:
-    spec = rule.spec
-    if rule.is_down and spec.mirror is not None:
-        return RuleProblem(
-            "InvalidSpec", "spec.mirror: is for the direction Mirror only. Remove it."
-        )
-    if not rule.is_down and spec.references:
-        return RuleProblem(
-            "InvalidSpec",
-            "spec.references: are for the direction Down only. Leave the fields out, or list them"
-            " in spec.fields.",
-        )
-    if not rule.is_down and spec.hostnames:
-        return RuleProblem(
-            "InvalidSpec",
-            "spec.hostnames: are for the direction Down only. List the fields in spec.fields.",
-        )
-    if not rule.is_down and spec.removal_policy == "Delete":
-        return RuleProblem(
-            "InvalidSpec",
-            "spec.removalPolicy: Delete is for the direction Down only. Use Keep.",
-        )
-    return None
+    """Return the problem of a field that does not suit the direction or another field."""
+    spec, is_down = rule.spec, rule.is_down
+    problems: tuple[tuple[object, str], ...] = (
+        (is_down and spec.mirror, "mirror: is for the direction Mirror only. Remove it."),
+        (
+            is_down and spec.mirror_owner,
+            "mirrorOwner: is for the direction Mirror only. Remove it.",
+        ),
+        (
+            spec.mirror and spec.mirror_owner,
+            "mirrorOwner: is for kinds without namespaces. Remove it or spec.mirror.",
+        ),
+        (
+            not is_down and spec.references,
+            "references: are for the direction Down only. List the fields in spec.fields.",
+        ),
+        (
+            not is_down and spec.hostnames,
+            "hostnames: are for the direction Down only. List the fields in spec.fields.",
+        ),
+        (
+            not is_down and spec.removal_policy == "Delete",
+            "removalPolicy: Delete is for the direction Down only. Use Keep.",
+        ),
+    )
+    found = next((text for is_found, text in problems if is_found), None)
+    return RuleProblem("InvalidSpec", f"spec.{found}") if found is not None else None
 
 
 def _find_field_problem(rule: SyncRule) -> RuleProblem | None:

@@ -21,6 +21,8 @@ Definition = Literal["Copy", "Equal", "BuiltIn"]
 RemovalPolicy = Literal["Keep", "Delete"]
 ReferenceForm = Literal["Object", "Name"]
 
+OWNER_FIELDS = ("apiVersion", "kind", "name", "namespace")
+"""Fields of a reference to the copy of a tenant. Its UID is one of the super cluster."""
 REFERENCE_FIELDS = ("apiGroup", "group", "kind", "name", "namespace")
 """Fields of a reference that is an object. The syncer reads and writes them itself."""
 
@@ -62,6 +64,12 @@ class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tenant_namespace: str
 
 
+class MirrorOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of a mirrored kind that names the copy of the one tenant that sees the object."""
+
+    path: str
+
+
 class SyncRuleSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`SyncRule.spec`."""
 
@@ -81,6 +89,7 @@ class SyncRuleSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     removal_policy: RemovalPolicy = "Keep"
     placement: Placement = "Home"
     mirror: MirrorSpec | None = None
+    mirror_owner: MirrorOwner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +155,10 @@ def parse_sync_rule(body: Mapping[str, Any]) -> SyncRule:
 
 
 def list_body_paths(spec: SyncRuleSpec) -> list[str]:
-    """Return all paths that pass outside of the status, with references and host names."""
-    return [*spec.fields, *spec.hostnames, *_list_reference_paths(spec.references)]
+    """Return all paths that pass outside of the status, with references, hosts and owners."""
+    owner = spec.mirror_owner
+    owned = [f"{owner.path}.{name}" for name in OWNER_FIELDS] if owner is not None else []
+    return [*spec.fields, *spec.hostnames, *_list_reference_paths(spec.references), *owned]
 
 
 def list_status_paths(spec: SyncRuleSpec) -> list[str]:

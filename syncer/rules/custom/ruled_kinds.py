@@ -268,22 +268,23 @@ class RuledMirror:
             return ""
         return mirror.tenant_namespace if super_namespace == mirror.source_namespace else None
 
-    def is_selected(self, entry: Entry) -> bool:
-        """Return whether the rule shows a super object."""
-        return references.is_shown(self.rule, entry)
+    def is_selected(self, entry: Entry, view: TenantView) -> bool:
+        """Return whether the rule shows a tenant a super object."""
+        return references.is_shown(self.rule, entry, view)
 
     def show_status(self, _: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
         """Return a super object with the shown parts of its status."""
         return {**live, "status": self._status.copy_fields(live)}
 
-    def build(self, super_x: Mapping[str, Any]) -> Object:
-        """Return the object as the tenant sees it."""
+    def build(self, super_x: Mapping[str, Any], view: TenantView) -> Object:
+        """Return the object as a tenant sees it."""
         metadata = mirrored_kinds.build_mirror_metadata(super_x["metadata"])
         mirror = self.rule.spec.mirror
         if mirror is not None:
             metadata["namespace"] = mirror.tenant_namespace
         fields = {name: value for name, value in super_x.items() if name in self._table}
         copied = FieldWalk().walk_fields(fields, self._table, "")
+        references.restore_owner_namespace(self.rule, copied, view)
         return {
             "apiVersion": self.rule.resource.api_version,
             "kind": self.rule.resource.kind,

@@ -133,3 +133,21 @@ def test_what_cannot_follow_pods(spec, field):
     problem = find_problem(build_rule(**PLACED, **spec))
     assert problem is not None
     assert (problem.reason, problem.message.startswith(field)) == ("InvalidSpec", True)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"mirrorOwner": {"path": "spec.owner"}},
+        {
+            "direction": "Mirror",
+            "mirrorOwner": {"path": "spec.owner"},
+            "mirror": {"sourceNamespace": "infra", "tenantNamespace": "web"},
+        },
+    ],
+)
+def test_an_owner_is_for_shown_kinds_without_namespaces_only(spec):
+    problem = find_problem(build_rule(**spec))
+    assert problem is not None
+    assert problem.message.startswith("spec.mirrorOwner")
+    assert find_problem(build_rule(direction="Mirror", mirrorOwner={"path": "spec.owner"})) is None
