@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from kubeio.cache.store import parse_entry
-from syncer.clusters.ruled_caches import _RuledWatch
+from syncer.clusters.ruled_caches import RuledWatch
 from syncer.handlers import dependents
 from syncer.handlers.home_events import HomeEvents
 from tenancy.sync_rules.specs import parse_sync_rule
@@ -58,7 +58,7 @@ def test_an_object_of_one_owner_enqueues_a_key_of_that_tenant_only(namespace, ex
     rule = parse_sync_rule({"metadata": {"name": "widgets", "uid": "r"}, "spec": spec})
     world = SessionWorld(rules=[rule])
     world.ready()
-    world.super_cluster.ruled._watches["widgets"] = _RuledWatch(rule, ())
+    world.super_cluster.ruled._watches["widgets"] = RuledWatch(rule, (), ())
     HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     below = world.session.view.get_super_namespace(namespace)
     body = {"metadata": {"name": "c", "uid": "i"}, "spec": {"owner": {"namespace": below}}}
