@@ -219,7 +219,7 @@ SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
         "tenancy.x-k8s.io",
         ("superclusters/status",),
         ("patch",),
-        "Writes the conditions Followed and LossesHeld by server-side apply.",
+        "Writes the conditions Followed, LossesHeld and SyncRulesServed by server-side apply.",
     ),
     RbacRule(
         "coordination.k8s.io",

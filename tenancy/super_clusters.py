@@ -46,7 +46,11 @@ that.
 """
 FOLLOWED = "Followed"
 """Condition, written by the syncer: the tenants' objects in this cluster are listed and watched."""
-SYNCER_CONDITIONS = (FOLLOWED, LOSSES_HELD)
+SYNC_RULES_SERVED = "SyncRulesServed"
+"""Condition, written by the syncer: the cluster serves the kinds of all SyncRules whose copies
+follow pods. All other kinds are synced without it.
+"""
+SYNCER_CONDITIONS = (FOLLOWED, LOSSES_HELD, SYNC_RULES_SERVED)
 IDENTITY_CHANGED = "IdentityChanged"
 """Reason of Reachable: another cluster answers, and `status.observedIdentity` names it."""
 AGENT_READY = "AgentReady"

@@ -303,8 +303,11 @@ async def _create_account(
     Returns the account's token, and the annotations by which vc-manager renews it.
     """
     await _wait_for_namespace_deletion(target_client, plan.namespace)
-    has_policy = True
+    has_policy, has_rules_role = True, True
+    aggregated = plan.build_rules_objects()
     for resource, body in plan.build_objects():
+        if not has_rules_role and (resource, body) in aggregated:
+            continue  # its binding
         name = printers.format_full_name(resource, body["metadata"]["name"])
         try:
             await target_client.apply(resource, body, field_manager=FIELD_MANAGER)
@@ -313,11 +316,22 @@ async def _create_account(
                 raise
             has_policy = False
             continue
+        except errors.Forbidden:
+            if (resource, body) not in aggregated:
+                raise
+            has_rules_role = False
+            continue
         terminal.print_result(f"{name} applied in the target cluster")
     if not has_policy:
         terminal.print_warning(
             "The target cluster has no ValidatingAdmissionPolicy, which needs Kubernetes 1.30."
             " So the accounts may write, and open streams, in all its namespaces."
+        )
+    if not has_rules_role:
+        terminal.print_warning(
+            f"The target cluster refuses the aggregated ClusterRole {plan.rules_role_name}, so"
+            " no object of a SyncRule is synced there. To change that, join again as a user with"
+            " the role cluster-admin."
         )
     await _delete_lasting_token(target_client, plan)
     answer = await target_client.create(

@@ -96,7 +96,7 @@ async def run_leave(
     terminal.print_warning(
         "The account in the target cluster still exists. Run there: kubectl delete"
         f" clusterrolebinding,clusterrole {plan.role_name} {plan.agent_role_name}"
-        f" {plan.namespace_role_name} --ignore-not-found && kubectl delete"
+        f" {plan.rules_role_name} {plan.namespace_role_name} --ignore-not-found && kubectl delete"
         f" validatingadmissionpolicybinding,validatingadmissionpolicy {plan.policy_name}"
         f" {plan.agent_policy_name} --ignore-not-found && kubectl delete namespace"
         f" {plan.namespace} --ignore-not-found"

@@ -76,6 +76,11 @@ class TargetObjects:
         return f"virtual-cluster:target:{self.home_identity[:_SHORT_UID_CHARACTERS]}"
 
     @property
+    def rules_role_name(self) -> str:
+        """Name of the aggregated ClusterRole for kinds of SyncRules, and of its binding."""
+        return f"virtual-cluster:target-rules:{self.home_identity[:_SHORT_UID_CHARACTERS]}"
+
+    @property
     def agent_role_name(self) -> str:
         """Name of the agent's ClusterRole and of its binding."""
         return f"virtual-cluster:target-agent:{self.home_identity[:_SHORT_UID_CHARACTERS]}"
@@ -156,6 +161,21 @@ class TargetObjects:
             ),
             (ROLES, self._build_object(ROLES, AGENT_TOKENS_ROLE, rules=[tokens])),
             self._build_binding(ROLE_BINDINGS, ROLES, AGENT_TOKENS_ROLE, SYNCER_ACCOUNT),
+            *self.build_rules_objects(),
+        ]
+
+    def build_rules_objects(self) -> list[tuple[Resource, Object]]:
+        """Return the role for kinds of SyncRules, and its binding.
+
+        Its rules are those of all ClusterRoles with the label, as in the home cluster. The field
+        `rules` must be missing, because a controller of the target writes it.
+        """
+        selector = {"matchLabels": {wellknown.AGGREGATE_TO_SYNCER: "true"}}
+        name = self.rules_role_name
+        aggregation = {"clusterRoleSelectors": [selector]}
+        return [
+            (CLUSTER_ROLES, self._build_object(CLUSTER_ROLES, name, aggregationRule=aggregation)),
+            self._build_binding(CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, name, SYNCER_ACCOUNT),
         ]
 
     def is_own_object(self, metadata: Mapping[str, Any]) -> bool:

@@ -47,12 +47,14 @@ class CrdReflector:
         is_budget_spent: Callable[[], bool] | None = None,
         on_served: Callable[[], None] = _ignore,
         is_built_in: bool = False,
+        max_list_bytes: int | None = None,
     ) -> None:
         """Set up the reflector.
 
         `is_built_in`: the server has the kind without a CRD, so the collection is always watched.
         `on_served` is called each time the collection has become complete. `cache_budget` is that
-        of the server. `label_selector` limits the collection.
+        of the server. `label_selector` limits the collection. `max_list_bytes` is the maximum
+        size of one list.
         """
         self.resource = resource
         self.store = store
@@ -63,6 +65,7 @@ class CrdReflector:
         self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
         self._on_served = on_served
         self._is_built_in = is_built_in
+        self._max_list_bytes = max_list_bytes
         definitions = Store()
         self._definitions = definitions
         self._account = cache_budget.open_account(resource.kind, store) if cache_budget else None
@@ -74,6 +77,7 @@ class CrdReflector:
                 field_selector=f"metadata.name={crd_name(resource)}",
                 metadata_only=True,
                 side=side,
+                max_list_bytes=max_list_bytes,
                 account=cache_budget.open_account(CUSTOM_RESOURCE_DEFINITIONS.kind, definitions)
                 if cache_budget
                 else None,
@@ -112,6 +116,17 @@ class CrdReflector:
     def problem(self) -> str:
         """Return why the CRD cannot be watched. Empty without a failure."""
         return self._definition.problem
+
+    def describe_unserved(self) -> str:
+        """Return why the collection is incomplete or refused, if that is known. Otherwise empty."""
+        inner = self._inner
+        if self.store.synced:
+            return inner.problem if inner is not None and inner.is_forbidden else ""
+        if self._definition.problem and not self._is_built_in:
+            return self._definition.problem
+        if self.synced and not (self._is_built_in or self.is_defined):
+            return f"the CustomResourceDefinition {crd_name(self.resource)} does not exist"
+        return inner.problem if inner is not None else ""
 
     async def wait_synced(self) -> None:
         """Wait until it is known whether the kind is served."""
@@ -161,7 +176,10 @@ class CrdReflector:
             self.resource,
             self.store,
             ReflectorOptions(
-                side=self._side, label_selector=self._label_selector, account=self._account
+                side=self._side,
+                label_selector=self._label_selector,
+                account=self._account,
+                max_list_bytes=self._max_list_bytes,
             ),
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,

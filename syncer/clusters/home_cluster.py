@@ -5,17 +5,16 @@ Owns also the resources offered to tenants as a whole: addresses, classes, volum
 know sessions.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry, Store
 from kubeio.loop_budget import LoopBudget
-from syncer.clusters.ruled_caches import FOREIGN_SELECTOR, RuledCaches
+from syncer.clusters.home_ruled_caches import FOREIGN_SELECTOR, HomeRuledCaches
+from syncer.clusters.ruled_caches import RuledCacheOptions
 from syncer.clusters.super_cluster import (
     BY_TENANT_INDEX,
-    SYNCED_SELECTOR,
     SuperCluster,
     index_by_tenant,
     list_owned_resources,
@@ -82,6 +81,8 @@ def index_by_root_namespace(entry: Entry) -> Iterable[str]:
 class HomeCluster(SuperCluster):
     """The home cluster."""
 
+    ruled: HomeRuledCaches
+
     def __init__(
         self,
         client: Client,
@@ -92,6 +93,7 @@ class HomeCluster(SuperCluster):
         kinds: Mapping[str, SyncedKind] = KINDS_BY_NAME,
     ) -> None:
         """`namespace` is that of the product's components. `domain` is the cluster's DNS domain."""
+        self.sync_rules = Store()
         super().__init__(
             client,
             name=HOME,
@@ -99,6 +101,7 @@ class HomeCluster(SuperCluster):
             domain=domain,
             loop_budget=loop_budget,
             kinds=kinds,
+            rules=self.sync_rules,
         )
         self.namespace = namespace
         self.other_ingresses = Store({ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host})
@@ -114,16 +117,6 @@ class HomeCluster(SuperCluster):
         self.credentials = Store()
         self.policies = Store()
         self.super_clusters = Store()
-        self.sync_rules = Store()
-        self.ruled = RuledCaches(
-            client,
-            self.sync_rules,
-            self.stores,
-            label_selector=SYNCED_SELECTOR,
-            create_store=lambda: Store({BY_TENANT_INDEX: index_by_tenant}),
-            loop_budget=self.loop_budget,
-            is_budget_spent=self._is_budget_spent,
-        )
         self.volumes = Store(
             {BY_TENANT_INDEX: index_by_tenant, RETAINED_INDEX: index_by_retained_root}
         )
@@ -168,11 +161,8 @@ class HomeCluster(SuperCluster):
             ),
         )
 
-    async def run(self) -> None:
-        """Watch all resources, and the kinds of SyncRules, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(super().run(), name="home-watches")
-            group.create_task(self.ruled.run(), name="ruled-watches")
+    def _create_ruled_caches(self, rules: Store, options: RuledCacheOptions) -> HomeRuledCaches:
+        return HomeRuledCaches(self.client, rules, self.stores, options)
 
     def _watch_credential_of(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         """Watch the syncer's kubeconfig of a tenant while its VirtualCluster exists.

@@ -21,6 +21,7 @@ from kubeio.cache.scoped_reflector import ScopedReflector
 from kubeio.cache.store import Entry, Store
 from kubeio.http import transport_protocol
 from kubeio.loop_budget import LoopBudget
+from syncer.clusters.ruled_caches import RuledCacheOptions, RuledCaches
 from syncer.model.keys import (
     DEFAULT_POLICY,
     LIMIT_RANGE,
@@ -148,11 +149,13 @@ class SuperCluster:
         domain: str = DEFAULT_CLUSTER_DOMAIN,
         loop_budget: LoopBudget | None = None,
         kinds: Mapping[str, SyncedKind] = KINDS_BY_NAME,
+        rules: Store | None = None,
     ) -> None:
         """`registration` is the UID of its SuperCluster, empty for the home cluster.
 
         `owned` are the kinds whose twins are created there. `domain` is the cluster's DNS domain.
-        `kinds` is the table of the synced kinds, by their names.
+        `kinds` is the table of the synced kinds, by their names. `rules` are all SyncRules. None:
+        there are none.
         """
         self.client = client
         self.kinds = kinds
@@ -184,6 +187,17 @@ class SuperCluster:
             self.loop_budget.create_portion(SHARED_WATCH_SECONDS)
             if is_home
             else self.loop_budget.is_spent
+        )
+        self.ruled = self._create_ruled_caches(
+            Store() if rules is None else rules,
+            RuledCacheOptions(
+                label_selector=synced,
+                create_store=lambda: Store({BY_TENANT_INDEX: index_by_tenant}),
+                loop_budget=self.loop_budget,
+                is_budget_spent=self._is_budget_spent,
+                side=self._side,
+                max_list_bytes=self._max_list_bytes,
+            ),
         )
         self.secrets = self._create_scoped_reflector(
             SECRETS,
@@ -217,6 +231,10 @@ class SuperCluster:
             self._create_reflector(EVENTS, self.events, has_bookmarks=False),
             self.secrets,  # after the namespaces, which name its watches
         )
+
+    def _create_ruled_caches(self, rules: Store, options: RuledCacheOptions) -> RuledCaches:
+        """Return the caches of the kinds of SyncRules."""
+        return RuledCaches(self.client, rules, self.stores, options)
 
     def _create_reflector(self, resource: Resource, store: Store, **options: Any) -> Reflector:
         """Return the reflector of a cache. All reflectors share one portion of an iteration."""
@@ -333,8 +351,9 @@ class SuperCluster:
         return self._capacity
 
     async def run(self) -> None:
-        """Watch all resources until cancelled."""
+        """Watch all resources, and the kinds of SyncRules, until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.ruled.run(), name="super-ruled")
             for reflector in self.reflectors:
                 group.create_task(reflector.run(), name=f"super-{reflector.resource.plural}")
 

@@ -91,6 +91,7 @@ class TargetCluster:
             registration=plan.registration,
             loop_budget=home.loop_budget,
             kinds=home.kinds,
+            rules=home.sync_rules,
         )
         self.cluster_identity = ClusterIdentity(self.client, name=plan.name, identity=plan.identity)
         twins = self.cluster.stores[PODS.kind]
@@ -184,7 +185,11 @@ class TargetCluster:
             if guard is not None:
                 await target_conditions.apply_confirmation(self._home.client, entry, guard)
             await target_conditions.write_target_conditions(
-                self._home.client, entry, problem=problem, pod_loss_guard=guard
+                self._home.client,
+                entry,
+                problem=problem,
+                pod_loss_guard=guard,
+                rules=self.cluster.ruled.describe_rules() if self.is_ready else None,
             )
         except errors.KubeError as refused:  # the next check retries it
             _log.warning("target.status_not_written", target=self.name, problem=str(refused))

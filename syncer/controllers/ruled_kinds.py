@@ -11,17 +11,22 @@ from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import mirrors, sync_down, sync_up
 from syncer.model import mirrored_kinds
 from syncer.model.keys import Key
+from syncer.placement.assignments import UNASSIGNED
 from syncer.rules.custom.ruled_kinds import RuledMirror
 from syncer.rules.registry import SyncedKind
 from syncer.rules.storage import claims
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.proven_deletes import build_own_target
 from syncer.tenants.session import Session
+from tenancy.resources import PODS
 from tenancy.sync_rules.selection import select_rules
 from tenancy.sync_rules.specs import SyncRule
 
 NAMESPACE_RETRY_SECONDS = 30.0
 """Retry interval in seconds for an object whose namespace the tenant does not have."""
+UNSERVED_RETRY_SECONDS = 30.0
+"""Retry interval in seconds for an object whose kind a target does not serve."""
+NOT_SERVED = "NotServedInTarget"
 
 
 async def reconcile_ruled_kind(key: Key, session: Session) -> Result:
@@ -33,9 +38,48 @@ async def reconcile_ruled_kind(key: Key, session: Session) -> Result:
     if row is None:
         return await _delete_copy(key, session)
     if not session.is_served(key.kind):
-        return Done()  # the list of either side queues every key
+        return await _report_unserved(row, key, session)
+    if _awaits_placement(row, key, session):
+        return RequeueAfter(NAMESPACE_RETRY_SECONDS)
     await _wait_for_claims(row, key, session)
     return await sync_down.reconcile(row, key, session)
+
+
+async def _report_unserved(row: SyncedKind, key: Key, session: Session) -> Result:
+    """Report an object whose kind a target does not serve. The list of either side queues it."""
+    tenant_x = session.stores[key.kind].get(key.namespace, key.name)
+    if (
+        session.is_home  # its rule is not Ready, and the next session lacks the kind
+        or tenant_x is None
+        or not row.is_wanted(tenant_x, session.view)
+        or not session.is_concerned(key.kind, tenant_x)
+    ):
+        return Done()
+    if session.super_cluster.ruled.describe_unserved(key.kind):
+        message = (
+            f"The cluster of the node {session.get_shown_node('')} does not serve {key.kind}"
+            f" objects, so pods there run without this one. Ask your platform administrator to"
+            f" install the kind there and to grant the syncer its rights (rule not-served)."
+        )
+        await session.event_recorder.record(
+            row.resource, tenant_x, reason=NOT_SERVED, message=message
+        )
+    return RequeueAfter(UNSERVED_RETRY_SECONDS)
+
+
+def _awaits_placement(row: SyncedKind, key: Key, session: Session) -> bool:
+    """Return whether an unneeded copy stays, because a pod of its namespace has no cluster yet.
+
+    After a restart no pod has one, and each copy would be deleted and created again.
+    """
+    if key.kind not in session.connection.ruled.pod_followers:
+        return False
+    pair = sync_down.read_pair(row, key, session)
+    if pair.tenant_x is None or pair.super_x is None or pair.wanted:
+        return False
+    assignments = session.connection.assignments
+    pods = session.stores[PODS.kind].list(key.namespace)
+    return any(assignments.get_cluster(pod) == UNASSIGNED for pod in pods)
 
 
 async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
@@ -73,7 +117,7 @@ async def _delete_copy(key: Key, session: Session) -> Result:
         return Done()
     below = session.view.get_super_namespace(key.namespace)
     found = store.get(below, key.name)
-    rule = session.connection.home_cluster.ruled.get_rule(key.kind)
+    rule = session.super_cluster.ruled.get_rule(key.kind)
     state = session.build_super_state(found, key.namespace)
     if found is None or rule is None or state is None or state.vc_uid != session.tenant.uid:
         return Done()
@@ -103,9 +147,9 @@ async def _reconcile_mirror(mirror: RuledMirror, key: Key, session: Session) -> 
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     source = mirror.get_source(key.namespace)
     super_x = caches.get_source(key.kind, source, key.name) if source is not None else None
-    if super_x is not None and mirror.is_selected(super_x):
+    if super_x is not None and mirror.is_selected(super_x, session.view):
         live = super_x.decode()
-        wanted = mirror.build(live)
+        wanted = mirror.build(live, session.view)
         try:
             result = await mirrors.write_mirror(mirror.shape, key, wanted, tenant_x, session)
         except errors.NotFound:
@@ -126,7 +170,7 @@ async def _write_status(
     """Write the shown status of a mirror. A write that changed the mirror queues the key again."""
     build, own = mirror.row.build_status_up, tenant_x.decode()
     if build is None or not mirrored_kinds.is_mirror_current(
-        own, mirror.build(live), mirror.shape.fields
+        own, mirror.build(live, session.view), mirror.shape.fields
     ):
         return
     live = sync_up.build_shown(mirror.row, own, live, session)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubeio.cache.store import Entry
-from syncer.model.keys import DEFAULT_POLICY, NODE
+from syncer.model.keys import DEFAULT_POLICY, NODE, Key
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference, build_user_name
 from syncer.model.tenant_view import API_SERVICE
 from syncer.rules import disruption_budgets
@@ -58,21 +58,46 @@ def _enqueue_ruled_references(
     *,
     low: bool,
 ) -> None:
-    """Queue the ConfigMaps and Secrets that an object of a SyncRule begins or ends to name."""
+    """Queue the ConfigMaps and Secrets that an object of a SyncRule begins or ends to name.
+
+    An object without a copy in this super cluster needs none there.
+    """
     entry = new or old
     if entry is None:
         return
     needed: dict[str, list[ObjectReference]] = {}
+    is_needed = new is not None and session.is_concerned(kind, new)
     for each in (old, new):
         found = list_references(each.decode()) if each is not None else ()
         for ref_kind, namespace, name in found:
             refs = needed.setdefault(namespace, [])
-            if each is new:
+            if each is new and is_needed:
                 refs.append(ObjectReference(ref_kind, name))
     user = build_user_name(kind, f"{entry.namespace}/{entry.name}")
     for namespace, refs in needed.items():
-        for ref in session.pods.references.set(namespace, user, refs):
+        changed = session.pods.references.set(namespace, user, refs)
+        for ref in changed:
             session.enqueue(session.build_key(ref.kind, namespace, ref.name), low=low)
+        if changed and not session.is_home:
+            session.enqueue(session.build_key("Namespace", "", namespace), low=low)
+
+
+def enqueue_pod_followers(session: Session, namespace: str, *, low: bool) -> None:
+    """Queue the objects whose copies follow the pods of a namespace, and all that they name."""
+    followers = session.connection.ruled.pod_followers
+    for kind in followers if session.connection.assignments.is_split else ():
+        for entry in session.stores[kind].list(namespace):
+            enqueue_tenant_dependents(session, kind, None, entry, low=low)
+            session.enqueue(session.build_key(kind, namespace, entry.name), low=low)
+
+
+def enqueue_other_copies(session: Session, key: Key, *, low: bool) -> None:
+    """Queue an object in the other super clusters of its tenant, one of which owns its status."""
+    if key.kind not in session.connection.ruled.pod_followers:
+        return
+    for other in session.connection.sessions:
+        if isinstance(other, Session) and other is not session:
+            other.enqueue(other.build_key(key.kind, key.namespace, key.name), low=low)
 
 
 def _enqueue_ingresses_of_service(
@@ -190,6 +215,7 @@ def enqueue_namespace_in_target(session: Session, namespace: str, *, low: bool) 
     for kind in ("NetworkPolicy", BUDGET):
         for entry in session.stores[kind].list(namespace):
             session.enqueue(session.build_key(kind, namespace, entry.name), low=low)
+    enqueue_pod_followers(session, namespace, low=low)
 
 
 def enqueue_pods_of_token(session: Session, namespace: str, super_secret: Entry) -> None:

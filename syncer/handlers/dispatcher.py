@@ -151,6 +151,8 @@ async def _reconcile_in_target(key: Key, session: TargetSession) -> Result:
     if session.is_target_unreachable and key.kind != NODE:
         return await unreachable_target.reconcile_unreachable_pod(key, session)
     run = _BY_KEY_KIND_AT_TARGETS.get(key.kind)
+    if run is None and key.kind not in session.super_cluster.kinds:
+        return await ruled_kinds.reconcile_ruled_kind(key, session)
     return await (run(key, session) if run is not None else _reconcile_kind(key, session))
 
 

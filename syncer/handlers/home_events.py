@@ -7,12 +7,13 @@ only queues keys.
 from collections.abc import Mapping
 from functools import partial
 
-from kubeio.cache.store import Entry, Store
+from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.handlers import dependents
 from syncer.handlers.super_events import SuperEvents
 from syncer.handlers.tenant_events import suspect_drift
 from syncer.model.keys import ADDRESS, NODE, VOLUME, Key
+from syncer.rules.custom import references
 from syncer.rules.network.cluster_ips import parse_address
 from syncer.rules.network.ingress_hosts import index_by_host
 from syncer.rules.nodes.node_agents import index_by_target as served
@@ -53,12 +54,7 @@ class HomeEvents(SuperEvents):
         below.stores[claims.CLAIM].subscribe(self._handle_super_claim)
         for store in (below.stores["Ingress"], below.other_ingresses):
             store.subscribe(self._handle_foreign_ingress)
-        below.ruled.subscribe_kinds(
-            self._handle_ruled_kind,
-            self._handle_ruled_source,
-            self._handle_hosts,
-            self._enqueue_left_copies,
-        )
+        below.ruled.subscribe_objects(self._handle_ruled_source, self._handle_hosts)
         for kind, store in below.classes.items():
             store.subscribe(partial(self._handle_class, kind))
 
@@ -68,6 +64,8 @@ class HomeEvents(SuperEvents):
         """Queue the objects that depend on a twin."""
         super().handle_pod(session, key, old, new, low=low)
         dependents.enqueue_slices_of_pod(session, old, new)
+        if new is None:
+            dependents.enqueue_pod_followers(session, key.namespace, low=low)
 
     def _handle_foreign_ingress(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         before, now = (index_by_host(each) if each else frozenset() for each in (old, new))
@@ -123,36 +121,31 @@ class HomeEvents(SuperEvents):
             if address in session.view.service_range:
                 session.enqueue(session.build_key(ADDRESS, "", entry.name), low=not live)
 
-    def _handle_ruled_kind(self, kind: str, store: Store) -> None:
-        """Subscribe to the copies of a kind that a SyncRule has begun to sync."""
-        store.subscribe(partial(self._handle_super_object, kind))
-
-    def _enqueue_left_copies(self, kind: str) -> None:
-        """Queue the copies of a kind in sessions whose tenants have no rule for it.
-
-        A session that began before the cache was complete concluded nothing from it.
-        """
-        below = self._home
-        for session in self.sessions.values() if kind in below.stores else ():
-            if kind in session.kinds or not session.is_removed_kind(kind):
-                continue
-            for entry in below.list_owned(kind, session.tenant.uid):
-                key = below.get_key(kind, entry)
-                if key is not None:
-                    session.enqueue(key, low=True)
-
     def _handle_ruled_source(self, kind: str, old: Entry | None, new: Entry | None) -> None:
         """Queue an object that a SyncRule shows to tenants."""
         entry = new or old
-        for session in self.sessions.values() if entry is not None else ():
+        for session in self._list_viewers(kind, old, new):
             mirror = session.ruled_mirrors.get(kind)
             shown = mirror.get_shown_namespace(entry.namespace) if mirror and entry else None
             if mirror is None or shown is None or entry is None:
                 continue
             session.enqueue(session.build_key(kind, shown, entry.name))
-            was, is_now = (each is not None and mirror.is_selected(each) for each in (old, new))
+            was, is_now = (
+                each is not None and mirror.is_selected(each, session.view) for each in (old, new)
+            )
             if was != is_now:
                 dependents.enqueue_users_of_kind(session, kind)
+
+    def _list_viewers(self, kind: str, old: Entry | None, new: Entry | None) -> list[Session]:
+        """Return the sessions whose tenants a SyncRule may show an object."""
+        rule = self._home.ruled.get_rule(kind)
+        if rule is None or rule.spec.mirror_owner is None:
+            return list(self.sessions.values())
+        bodies = [each.decode() for each in (old, new) if each is not None]
+        named = {references.find_owner_namespace(rule, body) or "" for body in bodies}
+        spaces = [self._home.stores["Namespace"].get("", name) for name in named]
+        uids = {space.labels.get(wellknown.VC_UID, "") for space in spaces if space is not None}
+        return [self.sessions[uid] for uid in uids if uid in self.sessions]
 
     def _handle_class(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old

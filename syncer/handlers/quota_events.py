@@ -28,9 +28,9 @@ class QuotaEvents:
         """Subscribe to every cache whose objects a quota may limit."""
         for kind, store in self._super_cluster.stores.items():
             self._subscribe_kind(kind, store)
+        self._super_cluster.ruled.subscribe_added(self._subscribe_kind)
         if isinstance(self._super_cluster, HomeCluster):
             self._super_cluster.volumes.subscribe(self._handle_volume)
-            self._super_cluster.ruled.subscribe_added(self._subscribe_kind)
 
     def _subscribe_kind(self, kind: str, store: Store) -> None:
         """Subscribe to the cache of a counted kind. That of a SyncRule begins while it is empty."""

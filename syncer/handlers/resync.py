@@ -154,9 +154,12 @@ def _bodies_differ(kind: SyncedKind, key: Key, both: CompareTwin, session: Sessi
         return True  # the super cluster may have no twin of it
     except RejectedError:
         return False
-    return kind.change(super_x, twin) is not None or _differs_in_tenant(
-        kind, key, tenant_x, sync_up.build_shown(kind, tenant_x, super_x, session), session
-    )
+    if kind.change(super_x, twin) is not None:
+        return True
+    if not session.owns_status(key.kind, both.tenant_x):
+        return False
+    shown = sync_up.build_shown(kind, tenant_x, super_x, session)
+    return _differs_in_tenant(kind, key, tenant_x, shown, session)
 
 
 def _differs_in_tenant(

@@ -54,7 +54,12 @@ class SplitTenantEvents(TenantEvents):
                 assignments.forget_deleted_pod(old.uid)
             if new is not None and not low:
                 assignments.record_new_pod(new.uid)
+        entry = new or old
+        namespace = entry.namespace if entry is not None else ""
+        had_namespace = self.session.pods.has_namespace(namespace)
         cluster = index_assigned_pod(self.session, old, new, low=low)
+        if had_namespace != self.session.pods.has_namespace(namespace):
+            dependents.enqueue_pod_followers(self.session, namespace, low=low)
         if new is not None and self._has_invalid_record(old, new, cluster):
             self.session.enqueue(self.session.build_key(ASSIGNMENT, *new.key), low=low)
 

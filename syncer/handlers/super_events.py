@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from kubeio import Object
-from kubeio.cache.store import Entry
+from kubeio.cache.store import Entry, Store
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers.pods import reschedule
 from syncer.handlers import dependents, predicates
@@ -43,6 +43,8 @@ class SuperEvents:
         below.secrets.subscribe(self._handle_secret_access)
         below.cidr_tracker.subscribe(self._handle_super_cidrs)
         below.subscribe_served(self._handle_kind_served)
+        below.ruled.subscribe_added(self._handle_ruled_kind)
+        below.ruled.subscribe_complete(self._handle_ruled_kind_complete)
 
     def _handle_super_object(
         self, kind: str, old: Entry | None, new: Entry | None, live: bool
@@ -66,6 +68,8 @@ class SuperEvents:
                 if news is EventOrigin.FOREIGN and kind in session.kinds and not old.deleting:
                     session.lost_twins.record_vanished_twin(key, old.key)  # or lost its labels
             self._enqueue_dependents(session, key, old, new, kind=kind, live=live)
+            if old is None or new is None:
+                dependents.enqueue_other_copies(session, key, low=not live)
             session.wake_waiters(key)
             if not (live and kind == "Pod"):
                 session.enqueue(key, low=not live)
@@ -93,6 +97,25 @@ class SuperEvents:
             dependents.enqueue_budgets_of_budget(session, key.namespace, old, new)
         elif kind == "Service":
             dependents.enqueue_default_policies_of_service(session, old, new)
+
+    def _handle_ruled_kind(self, kind: str, store: Store) -> None:
+        """Subscribe to the copies of a kind that a SyncRule has begun to sync."""
+        store.subscribe(partial(self._handle_super_object, kind))
+
+    def _handle_ruled_kind_complete(self, kind: str) -> None:
+        """Queue the objects of a kind, and its copies in sessions of tenants without its rule.
+
+        A session that began before the cache was complete concluded nothing from it.
+        """
+        below = self.super_cluster
+        for session in self.sessions.values():
+            if kind in session.kinds:
+                session.handle_kind_served(kind)
+            elif session.is_removed_kind(kind):
+                for entry in below.list_owned(kind, session.tenant.uid):
+                    key = below.get_key(kind, entry)
+                    if key is not None:
+                        session.enqueue(key, low=True)
 
     def _handle_secret_access(self, namespace: str) -> None:
         """Queue a namespace whose Secrets became readable, or are refused."""

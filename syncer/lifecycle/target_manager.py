@@ -28,6 +28,7 @@ from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.target_cluster import TargetCluster, TargetPlan
 from syncer.lifecycle.supervisor import UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
+from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.tenants.metrics import TargetCounts
 from tenancy import conditions, super_clusters
 from tenancy.resources import SECRETS
@@ -38,6 +39,7 @@ from tenancy.super_clusters import (
     SecretRef,
     SuperClusterStatus,
 )
+from tenancy.sync_rules.specs import SyncRule
 
 PLAN_RETRY_SECONDS = 10.0
 """Retry interval in seconds for a plan that could not be read."""
@@ -81,6 +83,21 @@ class TargetManager:
         """Return a target if its caches are complete, otherwise None."""
         found = self.targets.get(name)
         return found if found is not None and found.is_ready else None
+
+    def may_have_copies(self, rule: SyncRule) -> bool:
+        """Return whether a target may have copies of a rule.
+
+        A target that is away may have some, if a tenant may have objects in it.
+        """
+        named = {name for each in self._home.virtual_clusters.list() for name in _list_named(each)}
+        for name in named:
+            found = self.get_ready(name)
+            if found is None or found.problem:
+                if self._declared.get("", name) is not None:
+                    return True
+            elif found.cluster.ruled.may_have_copies(rule.resource.kind):
+                return True
+        return False
 
     def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `heard` on every change of a target: ready, disconnected, away, back, or a new plan.
@@ -243,6 +260,12 @@ class TargetManager:
                 target.update_plan(found)
             await loop.wait_next_change(seconds)
         loop.wake()
+
+
+def _list_named(virtual_cluster: Entry) -> list[str]:
+    """Return the targets in the status of a VirtualCluster."""
+    status = as_mapping(virtual_cluster.decode().get("status"))
+    return [str(each.get("name")) for each in as_mappings(status.get("targets"))]
 
 
 def _get_secret_name(declared: Entry) -> str:

@@ -115,6 +115,7 @@ class TenantManager:
         self._away = OverflowBackoff(self._limits)
         self._inactive: set[str] = set()
         self.targets = TargetManager(home, subscribe_events=self._subscribe_target)
+        home.ruled.set_other_clusters(self.targets.may_have_copies)
         self.quotas = QuotaAccountants(wake=queue.add, schedule_report=self._schedule_report)
         self.connections: dict[str, TenantConnection] = {}
         """Connections by UID of the VirtualCluster."""

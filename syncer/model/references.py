@@ -7,7 +7,7 @@ Hazard: the walk must cover every such field of the verdict table. If it misses 
 starts.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -164,6 +164,7 @@ class ReferenceIndex:
     def __init__(self) -> None:
         self._refs_by_user: dict[tuple[str, str], frozenset[ObjectReference]] = {}
         self._users: defaultdict[tuple[str, ObjectReference], set[str]] = defaultdict(set)
+        self._namespaces: Counter[str] = Counter()
 
     def set(
         self, namespace: str, user: str, refs: Iterable[ObjectReference]
@@ -176,6 +177,9 @@ class ReferenceIndex:
         old = self._refs_by_user.pop((namespace, user), frozenset())
         if new:
             self._refs_by_user[namespace, user] = new
+        self._namespaces[namespace] += bool(new) - bool(old)
+        if not self._namespaces[namespace]:
+            del self._namespaces[namespace]
         for ref in old - new:
             users = self._users[namespace, ref]
             users.discard(user)
@@ -188,6 +192,10 @@ class ReferenceIndex:
     def is_used(self, namespace: str, ref: ObjectReference) -> bool:
         """Return whether any user needs the object."""
         return (namespace, ref) in self._users
+
+    def has_namespace(self, namespace: str) -> bool:
+        """Return whether any user needs an object of a namespace."""
+        return namespace in self._namespaces
 
     def is_shared(self, namespace: str, ref: ObjectReference) -> bool:
         """Return whether more than one user needs the object."""

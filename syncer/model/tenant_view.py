@@ -80,7 +80,7 @@ class TenantView:
     super_stores: Mapping[str, Store] = field(default_factory=dict)
     """Caches of the super cluster that builders read: classes, claims, nodes, pods and volumes."""
     copied_kinds: Mapping[str, Resource] = field(default_factory=dict)
-    """Kinds of SyncRules with the direction Down, by name. A target has none."""
+    """Kinds of SyncRules with the direction Down, by name. A target has those that follow pods."""
     super_domain: str = DEFAULT_CLUSTER_DOMAIN
     """The super cluster's cluster domain."""
     get_super_cidrs: Callable[[], SuperCidrs] = return_no_cidrs
@@ -103,6 +103,14 @@ class TenantView:
     def get_super_namespace(self, tenant_namespace: str) -> str:
         """Return the super namespace of a tenant namespace."""
         return names.build_super_namespace(self.tenant.root, self.tenant.uid, tenant_namespace)
+
+    def get_tenant_namespace(self, super_namespace: str) -> str | None:
+        """Return the tenant namespace of a super namespace, or None if it is not the tenant's."""
+        store = self.super_stores.get("Namespace")
+        entry = store.get("", super_namespace) if store is not None else None
+        if entry is None or entry.labels.get(wellknown.VC_UID) != self.tenant.uid:
+            return None
+        return entry.labels.get(wellknown.NAMESPACE) or None
 
     def is_provided_service(self, namespace: str, name: str) -> bool:
         """Return whether a Service of the root namespace backs this one, which is never synced."""

@@ -12,7 +12,7 @@ These modules write without it, because no key and no session is concerned:
 - `syncer.tenants.conditions` writes the status of a VirtualCluster in the home cluster.
 - `syncer.lifecycle.inactive_tenants` deletes pods of a tenant that is asleep and has no session.
 - `syncer.clusters.target_conditions` writes the status of a SuperCluster in the home cluster.
-- `syncer.clusters.ruled_caches` removes the finalizer of a SyncRule in the home cluster.
+- `syncer.clusters.home_ruled_caches` removes the finalizer of a SyncRule in the home cluster.
 - `syncer.clusters.super_cluster` creates a review of the own account, which stores nothing.
 - `syncer.tenants.event_recorder` posts Events in the tenant. This module uses it for its own.
 

@@ -118,10 +118,20 @@ class AllKeys:
         """Yield the keys of a kind that a SyncRule shows. The namespace is the tenant's."""
         for entry in self._view.stores[kind].list():
             yield self._build_key(kind, entry.namespace, entry.name)
-        for entry in self._home.ruled.list_sources(kind):
+        for entry in self._list_sources(self._mirrors[kind]):
             namespace = self._mirrors[kind].get_shown_namespace(entry.namespace)
             if namespace is not None:
                 yield self._build_key(kind, namespace, entry.name)
+
+    def _list_sources(self, mirror: RuledMirror) -> Iterator[Entry]:
+        """Yield the super objects that a rule may show the tenant, and few others."""
+        kind, caches = mirror.rule.resource.kind, self._home.ruled
+        if mirror.rule.spec.mirror_owner is None:
+            yield from caches.list_sources(kind)
+            return
+        for space in self._view.stores["Namespace"].list():
+            below = self._view.get_super_namespace(space.name)
+            yield from caches.list_owned_sources(kind, below)
 
     def _list_volume_names(self) -> set[str]:
         """Return the tenant's names of all volumes that concern the tenant."""

@@ -92,6 +92,9 @@ class ConnectedSession(Protocol):
     def has_twin(self, pod: Entry) -> bool:
         """Return True if the twin of a tenant pod exists."""
 
+    def has_copy(self, kind: str, tenant_x: Entry) -> bool:
+        """Return True if the twin of an object of a SyncRule exists."""
+
     def handle_kind_served(self, kind: str) -> None:
         """Queue the keys of an optional kind that the tenant now serves."""
 
@@ -237,6 +240,15 @@ class TenantConnection:
         Returns an empty string if none has it.
         """
         return next((each.name for each in self._sessions if each.has_twin(pod)), "")
+
+    def find_status_cluster(self, kind: str, tenant_x: Entry) -> str:
+        """Return the super cluster whose copy of an object has its status.
+
+        It is the home cluster if that has a copy, otherwise the first target by name. Empty: there
+        is no copy.
+        """
+        ordered = sorted(self._sessions, key=lambda each: (each.name != HOME, each.name))
+        return next((each.name for each in ordered if each.has_copy(kind, tenant_x)), "")
 
     def list_parked(self) -> Mapping[WriteScope, str]:
         """Return the parked writes, each with the paths that differ."""

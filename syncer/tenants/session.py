@@ -42,6 +42,7 @@ from syncer.safety.hot_loop_guard import HotLoopGuard
 from syncer.safety.parked_differences import ParkedDifferences
 from syncer.safety.proven_deletes import ProvenDeletes
 from syncer.safety.synced_states import SyncedStates
+from syncer.tenants import target_scope
 from syncer.tenants.all_keys import AllKeys
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.grace_timers import GraceTimers
@@ -174,19 +175,19 @@ class Session:
         return Key(self.tenant.uid, self.super_cluster.name, kind, namespace, name)
 
     def _get_ruled_kinds(self, connection: TenantConnection) -> Mapping[str, SyncedKind]:
-        """Return the kinds that SyncRules declare. Targets have none."""
-        return connection.ruled.down if self.is_home else {}
+        """Return the kinds that SyncRules declare, and that this super cluster may have."""
+        return connection.ruled.down
 
     def is_served(self, kind: str) -> bool:
         """Return whether both caches of a kind are complete. Only a SyncRule's may not be."""
-        if kind not in self.connection.ruled.down or not self.is_home:
+        if kind not in self.view.copied_kinds:
             return True
         store = self.super_cluster.stores.get(kind)
         return self.stores[kind].synced and store is not None and store.synced
 
     def is_removed_kind(self, kind: str) -> bool:
         """Return whether copies of a kind must go, because its SyncRule no longer applies."""
-        return self.is_home and self.connection.home_cluster.ruled.deletes_copies(kind)
+        return self.super_cluster.ruled.deletes_copies(kind)
 
     def get_super_store(self, kind: str) -> Store:
         """Return the cache of super objects of a kind."""
@@ -217,9 +218,26 @@ class Session:
         """Return the node of a super pod as its status in the tenant may name it."""
         return node
 
-    def is_concerned(self, kind: str, entry: Entry) -> bool:  # noqa: ARG002
+    def has_copy(self, kind: str, tenant_x: Entry) -> bool:
+        """Return True if the cache has the twin of an object of a SyncRule."""
+        store = self.super_cluster.stores.get(kind)
+        below = self.view.get_super_namespace(tenant_x.namespace)
+        return store is not None and self.is_twin(store.get(below, tenant_x.name), tenant_x.uid)
+
+    def owns_status(self, kind: str, tenant_x: Entry) -> bool:
+        """Return True if the status of an object comes from this super cluster."""
+        if kind not in self.connection.ruled.pod_followers:
+            return True
+        return self.connection.find_status_cluster(kind, tenant_x) in ("", self.name)
+
+    def is_concerned(self, kind: str, entry: Entry) -> bool:
         """Return True if this super cluster needs an object of the tenant."""
-        return True
+        is_fixed = not self.connection.assignments.is_split
+        if is_fixed or kind not in self.connection.ruled.pod_followers:
+            return True
+        return target_scope.has_pods_here(
+            entry.namespace, self.view, self.pods, self.get_super_store("Pod")
+        )
 
     def is_concerned_here(self, kind: str, entry: Entry) -> bool:
         """Return the same as `is_concerned`, for pods as well."""

@@ -20,8 +20,11 @@ def is_needed_in_target(
     `pods` are the tenant's pods that are assigned to the target, and `super_pods` all of its pods.
     """
     if kind == "Namespace":
-        below = view.get_super_namespace(entry.name)
-        return pods.has_namespace(entry.name) or bool(super_pods.list(below))
+        return has_pods_here(entry.name, view, pods, super_pods) or pods.references.has_namespace(
+            entry.name
+        )
+    if kind in view.copied_kinds:
+        return has_pods_here(entry.namespace, view, pods, super_pods)
     if kind in ("ConfigMap", "Secret"):
         return view.is_referenced(kind, entry.namespace, entry.name)
     if kind == BUDGET:
@@ -34,3 +37,10 @@ def is_needed_in_target(
             for pod in view.list_super_pods(entry.namespace)
         )
     return pods.has_namespace(entry.namespace)
+
+
+def has_pods_here(namespace: str, view: TenantView, pods: PodIndex, super_pods: Store) -> bool:
+    """Return True if a super cluster has pods of a tenant namespace, or will have one."""
+    return pods.has_namespace(namespace) or bool(
+        super_pods.list(view.get_super_namespace(namespace))
+    )

@@ -6,7 +6,7 @@ where pods run. Hazard: a pod that is missing in a target is no proof of its end
 and the identity of the target must be checked before a conclusion.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from kubeio.cache.store import Entry, Store
 from syncer.clusters.super_cluster import SuperCluster
@@ -14,6 +14,7 @@ from syncer.clusters.target_cluster import TargetCluster
 from syncer.model.keys import Key
 from syncer.model.tenant_view import ServiceCidr, TargetNetwork
 from syncer.rules.placement import target_node
+from syncer.rules.registry import SyncedKind
 from syncer.safety import pod_loss_guard
 from syncer.tenants import target_scope
 from syncer.tenants.connection import TenantConnection
@@ -37,6 +38,9 @@ class TargetSession(Session):
     ) -> None:
         """`super_cluster` has the caches of the target."""
         self.target = target
+        for rule in connection.ruled.rules:
+            if rule.follows_pods:
+                super_cluster.ruled.prepare(rule)  # before the session subscribes
         super().__init__(connection, super_cluster, tenant_slice=tenant_slice, policy=policy)
 
     @property
@@ -48,6 +52,10 @@ class TargetSession(Session):
     def is_grant_withdrawn(self) -> bool:
         """Whether the objects of the tenant must leave the target."""
         return not self.connection.grants.is_offered(self.name)
+
+    def _get_ruled_kinds(self, connection: TenantConnection) -> Mapping[str, SyncedKind]:
+        """Return the kinds whose copies follow pods."""
+        return connection.ruled.pod_followers
 
     def get_shown_node(self, node: str) -> str:  # noqa: ARG002
         """Return the name of the virtual node that stands for the target."""

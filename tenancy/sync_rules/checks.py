@@ -104,6 +104,9 @@ BUILT_IN_KINDS = frozenset(
     }
 )
 """Names of kinds that the syncer uses itself, in any group."""
+PLACED_KINDS = frozenset({"ConfigMap", "Secret"})
+"""Built-in kinds that a reference may name if copies follow pods. All others are in the home
+cluster only."""
 REFERENCE_KINDS = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "Service"})
 """Built-in kinds that a reference may name, in the core group."""
 CLASS_KINDS: Mapping[str, str] = {
@@ -130,6 +133,7 @@ def find_problem(rule: SyncRule, others: Iterable[SyncRule] = ()) -> RuleProblem
         or _find_scope_problem(rule)
         or _find_field_problem(rule)
         or _find_reference_problem(rule, rules)
+        or _find_placement_problem(rule, rules)
         or _find_conflict(rule, rules)
     )
 
@@ -164,28 +168,33 @@ def _find_kind_problem(rule: SyncRule) -> RuleProblem | None:
 
 
 def _find_scope_problem(rule: SyncRule) -> RuleProblem | None:
-    spec = rule.spec
-    if rule.is_down and spec.mirror is not None:
-        return RuleProblem(
-            "InvalidSpec", "spec.mirror: is for the direction Mirror only. Remove it."
-        )
-    if not rule.is_down and spec.references:
-        return RuleProblem(
-            "InvalidSpec",
-            "spec.references: are for the direction Down only. Leave the fields out, or list them"
-            " in spec.fields.",
-        )
-    if not rule.is_down and spec.hostnames:
-        return RuleProblem(
-            "InvalidSpec",
-            "spec.hostnames: are for the direction Down only. List the fields in spec.fields.",
-        )
-    if not rule.is_down and spec.removal_policy == "Delete":
-        return RuleProblem(
-            "InvalidSpec",
-            "spec.removalPolicy: Delete is for the direction Down only. Use Keep.",
-        )
-    return None
+    """Return the problem of a field that does not suit the direction or another field."""
+    spec, is_down = rule.spec, rule.is_down
+    problems: tuple[tuple[object, str], ...] = (
+        (is_down and spec.mirror, "mirror: is for the direction Mirror only. Remove it."),
+        (
+            is_down and spec.mirror_owner,
+            "mirrorOwner: is for the direction Mirror only. Remove it.",
+        ),
+        (
+            spec.mirror and spec.mirror_owner,
+            "mirrorOwner: is for kinds without namespaces. Remove it or spec.mirror.",
+        ),
+        (
+            not is_down and spec.references,
+            "references: are for the direction Down only. List the fields in spec.fields.",
+        ),
+        (
+            not is_down and spec.hostnames,
+            "hostnames: are for the direction Down only. List the fields in spec.fields.",
+        ),
+        (
+            not is_down and spec.removal_policy == "Delete",
+            "removalPolicy: Delete is for the direction Down only. Use Keep.",
+        ),
+    )
+    found = next((text for is_found, text in problems if is_found), None)
+    return RuleProblem("InvalidSpec", f"spec.{found}") if found is not None else None
 
 
 def _find_field_problem(rule: SyncRule) -> RuleProblem | None:
@@ -223,6 +232,38 @@ def _find_reference_problem(rule: SyncRule, others: list[SyncRule]) -> RuleProbl
                     "ReferenceUnknown",
                     f"spec.references: {reference.path} names the kind {kind}, which has no"
                     " SyncRule. Create one for it, or remove the kind.",
+                )
+    return None
+
+
+def _find_placement_problem(rule: SyncRule, others: list[SyncRule]) -> RuleProblem | None:
+    """Return what a rule needs that a target does not have."""
+    if rule.spec.placement == "Home":
+        return None
+    if not rule.is_down:
+        return RuleProblem(
+            "InvalidSpec", "spec.placement: WithPods is for the direction Down only. Use Home."
+        )
+    if is_device_claim(rule.resource):
+        return RuleProblem(
+            "InvalidSpec",
+            "spec.placement: WithPods is not for claims of devices, which are in the home cluster"
+            " only. Use Home.",
+        )
+    if rule.spec.hostnames:
+        return RuleProblem(
+            "InvalidSpec",
+            "spec.hostnames: are for the placement Home only, because the hosts of a target are not"
+            " compared. Use the placement Home.",
+        )
+    followers = {each.spec.resource.kind for each in (*others, rule) if each.follows_pods}
+    for reference in rule.spec.references:
+        for kind in reference.kinds:
+            if kind not in PLACED_KINDS and kind not in followers:
+                return RuleProblem(
+                    "PlacementConflict",
+                    f"spec.references: {reference.path} names the kind {kind}, which is in the home"
+                    " cluster only. Remove the kind, or use the placement Home.",
                 )
     return None
 

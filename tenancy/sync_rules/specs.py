@@ -15,11 +15,14 @@ from tenancy.specs import InvalidSpecError
 from tenancy.sync_rules import field_paths
 
 Direction = Literal["Down", "Mirror"]
+Placement = Literal["Home", "WithPods"]
 StatusOwner = Literal["SuperCluster", "Tenant"]
 Definition = Literal["Copy", "Equal", "BuiltIn"]
 RemovalPolicy = Literal["Keep", "Delete"]
 ReferenceForm = Literal["Object", "Name"]
 
+OWNER_FIELDS = ("apiVersion", "kind", "name", "namespace")
+"""Fields of a reference to the copy of a tenant. Its UID is one of the super cluster."""
 REFERENCE_FIELDS = ("apiGroup", "group", "kind", "name", "namespace")
 """Fields of a reference that is an object. The syncer reads and writes them itself."""
 
@@ -61,6 +64,12 @@ class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tenant_namespace: str
 
 
+class MirrorOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of a mirrored kind that names the copy of the one tenant that sees the object."""
+
+    path: str
+
+
 class SyncRuleSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`SyncRule.spec`."""
 
@@ -78,7 +87,9 @@ class SyncRuleSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status_owner: StatusOwner = "SuperCluster"
     definition: Definition = "Copy"
     removal_policy: RemovalPolicy = "Keep"
+    placement: Placement = "Home"
     mirror: MirrorSpec | None = None
+    mirror_owner: MirrorOwner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +121,11 @@ class SyncRule:
         return self.spec.direction == "Down"
 
     @property
+    def follows_pods(self) -> bool:
+        """Whether a copy is in each super cluster that runs pods of its namespace."""
+        return self.is_down and self.spec.placement == "WithPods"
+
+    @property
     def shows_status(self) -> bool:
         """Whether the status is synced back to the tenant."""
         return self.spec.status_owner == "SuperCluster" and bool(self.spec.status_fields)
@@ -139,8 +155,10 @@ def parse_sync_rule(body: Mapping[str, Any]) -> SyncRule:
 
 
 def list_body_paths(spec: SyncRuleSpec) -> list[str]:
-    """Return all paths that pass outside of the status, with references and host names."""
-    return [*spec.fields, *spec.hostnames, *_list_reference_paths(spec.references)]
+    """Return all paths that pass outside of the status, with references, hosts and owners."""
+    owner = spec.mirror_owner
+    owned = [f"{owner.path}.{name}" for name in OWNER_FIELDS] if owner is not None else []
+    return [*spec.fields, *spec.hostnames, *_list_reference_paths(spec.references), *owned]
 
 
 def list_status_paths(spec: SyncRuleSpec) -> list[str]:

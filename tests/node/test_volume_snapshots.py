@@ -28,8 +28,9 @@ POLICY = {
     "apiVersion": "tenancy.x-k8s.io/v1alpha1",
     "kind": "TenantPolicy",
     "metadata": {"name": "snapshots"},
-    "spec": {"syncRules": {"names": ["volumesnapshots"]}},
+    "spec": {"syncRules": {"names": ["volumesnapshots", "volumesnapshotcontents"]}},
 }
+CONTENT = f"volumesnapshotcontents.{GROUP}"
 VALUE = "syncRules.volumeSnapshots.enabled"
 
 
@@ -56,6 +57,12 @@ def snapshot(name: str, **source: str) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": SPACE},
         "spec": {"volumeSnapshotClassName": snapshots.CLASS, "source": source},
     }
+
+
+def get_content(tenant: TenantAdmin, name: str) -> str:
+    """Return the name of the content of a snapshot."""
+    found = tenant.kubectl.get("volumesnapshot", name, "-n", SPACE)
+    return str(found["status"]["boundVolumeSnapshotContentName"])
 
 
 def run_with(tenant: TenantAdmin, name: str, claim_name: str, script: str) -> str:
@@ -87,9 +94,10 @@ def tenants(
     snapshots.start(super_cluster.cluster)
     values = (*chart.KUBELET_UPSTREAM, f"{VALUE}=true")
     chart.install(super_cluster.cluster, StepPrinter(), values=values)
-    super_cluster.kubectl.run(
-        "wait", "syncrule/volumesnapshots", "--for=condition=Ready", "--timeout=90s", timeout=100
-    )
+    for rule in POLICY["spec"]["syncRules"]["names"]:
+        super_cluster.kubectl.run(
+            "wait", f"syncrule/{rule}", "--for=condition=Ready", "--timeout=90s", timeout=100
+        )
     super_cluster.kubectl.apply(POLICY)
     both = (tenant_a, tenant_b)
     for tenant in both:
@@ -138,12 +146,32 @@ def test_the_status_has_no_names_of_the_super_cluster(tenants):
     assert owner.root not in json.dumps(found)
 
 
+def test_a_tenant_sees_the_content_of_its_own_snapshots_only(super_cluster, tenants):
+    """It is read-only, and has the status of the super cluster and the tenant's own namespace."""
+    owner, other = tenants
+    name = get_content(owner, "one")
+    until(lambda: owner.kubectl.exists(CONTENT, name), "the content in its tenant")
+    until(lambda: owner.kubectl.get(CONTENT, name).get("status"), "the status of the content")
+    shown, real = owner.kubectl.get(CONTENT, name), super_cluster.kubectl.get(CONTENT, name)
+    assert shown["spec"]["volumeSnapshotRef"]["namespace"] == SPACE
+    assert shown["spec"]["source"] == real["spec"]["source"]
+    assert shown["status"]["readyToUse"] is True
+    assert shown["status"]["snapshotHandle"] == real["status"]["snapshotHandle"]
+    assert owner.root not in json.dumps(shown)
+    patch = json.dumps({"spec": {"deletionPolicy": "Retain"}})
+    owner.kubectl.run("patch", CONTENT, name, "--type=merge", "-p", patch)
+    until(
+        lambda: owner.kubectl.get(CONTENT, name)["spec"]["deletionPolicy"] == "Delete",
+        "the end of the tenant's change",
+    )
+    assert super_cluster.kubectl.get(CONTENT, name)["spec"]["deletionPolicy"] == "Delete"
+    assert other.kubectl.items(CONTENT) == []
+
+
 def test_a_snapshot_of_another_tenants_volume_is_refused(super_cluster, tenants):
     """By the content of the other tenant, by the name of its claim, and by its snapshot."""
     owner, other = tenants
-    content = owner.kubectl.get("volumesnapshot", "one", "-n", SPACE)["status"][
-        "boundVolumeSnapshotContentName"
-    ]
+    content = get_content(owner, "one")
     assert super_cluster.kubectl.exists("volumesnapshotcontent", content)
     other.kubectl.apply(snapshot("stolen", volumeSnapshotContentName=content))
     wait_for_event(other, "spec.source.volumeSnapshotContentName is not synced")
@@ -162,11 +190,11 @@ def test_a_deleted_snapshot_is_deleted_in_the_super_cluster(super_cluster, tenan
     owner.kubectl.apply(snapshot("short", persistentVolumeClaimName="data"))
     ready = ("wait", "volumesnapshot/short", "--for=jsonpath={.status.readyToUse}=true")
     owner.kubectl.run("-n", SPACE, *ready, "--timeout=120s", timeout=130)
-    content = owner.kubectl.get("volumesnapshot", "short", "-n", SPACE)["status"][
-        "boundVolumeSnapshotContentName"
-    ]
+    content = get_content(owner, "short")
+    until(lambda: owner.kubectl.exists(CONTENT, content), "the content in its tenant")
     owner.kubectl.run("-n", SPACE, "delete", "volumesnapshot", "short", timeout=60)
     until(
         lambda: not super_cluster.kubectl.exists("volumesnapshotcontent", content),
         "the end of the content",
     )
+    until(lambda: not owner.kubectl.exists(CONTENT, content), "its end in the tenant")

@@ -15,6 +15,7 @@ from kubeio.cache.store import Entry
 from syncer.model import mirrored_kinds, references
 from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
+from syncer.model.unstructured import as_mapping
 from syncer.rules.network import ingress_paths
 from syncer.rules.registry import KINDS_BY_NAME
 from tenancy import wellknown
@@ -31,9 +32,37 @@ _NOT_SYNCED = (
 )
 
 
-def is_shown(rule: SyncRule, entry: Entry) -> bool:
-    """Return whether a rule shows a super object. Copies of tenants are never shown."""
-    return rule.spec.selector.matches(entry.labels) and wellknown.CONTROLLED not in entry.labels
+def is_shown(rule: SyncRule, entry: Entry, view: TenantView) -> bool:
+    """Return whether a rule shows a tenant a super object. Copies of tenants are never shown."""
+    if not rule.spec.selector.matches(entry.labels) or wellknown.CONTROLLED in entry.labels:
+        return False
+    if rule.spec.mirror_owner is None:
+        return True
+    owner = find_owner_namespace(rule, entry.decode())
+    return owner is not None and view.get_tenant_namespace(owner) is not None
+
+
+def find_owner_namespace(rule: SyncRule, body: Mapping[str, Any]) -> str | None:
+    """Return the super namespace that an object with one owner names, or None.
+
+    Hazard: with two references, a tenant would see the names of another one. Such an object has no
+    owner.
+    """
+    owner = rule.spec.mirror_owner
+    places = list(field_paths.iterate_places(body, owner.path)) if owner is not None else []
+    found = [as_mapping(holder[key]).get("namespace") for holder, key, _ in places]
+    return found[0] if len(found) == 1 and isinstance(found[0], str) and found[0] else None
+
+
+def restore_owner_namespace(rule: SyncRule, shown: dict[str, Any], view: TenantView) -> None:
+    """Replace the super namespace of the owner with the tenant's name, in place."""
+    owner = rule.spec.mirror_owner
+    for holder, key, _ in field_paths.iterate_places(shown, owner.path) if owner else ():
+        found = holder[key]
+        if isinstance(found, dict):
+            found["namespace"] = (
+                view.get_tenant_namespace(found.get("namespace", "")) or OTHER_NAMESPACE
+            )
 
 
 def names_kind(rule: SyncRule, kind: str) -> bool:
@@ -137,7 +166,7 @@ class ReferenceWalk:
         mirror = target.spec.mirror
         source = mirror.source_namespace if mirror is not None else ""
         entry = self.view.get_shown_source(kind, source, name)
-        if entry is None or not is_shown(target, entry):
+        if entry is None or not is_shown(target, entry, self.view):
             self.is_forbidden |= entry is not None  # an absent one may just be recreated
             self._report(where, f"is no {kind} that this cluster offers. Choose another one")
 

@@ -51,6 +51,8 @@ class RuledKinds:
     down: Mapping[str, SyncedKind]
     mirrors: Mapping[str, "RuledMirror"]
     rules: tuple[SyncRule, ...] = ()
+    pod_followers: Mapping[str, SyncedKind]
+    """Kinds of `down` with a copy in each super cluster that runs pods of the namespace."""
 
     def list_users(self, kind: str) -> list[str]:
         """Return the kinds whose objects may name a kind."""
@@ -66,12 +68,12 @@ def build_ruled_kinds(rules: Iterable[SyncRule], tenant: Tenant) -> RuledKinds:
     """Return the kinds that these rules declare for a tenant."""
     ordered = tuple(rules)
     by_kind = {rule.resource.kind: rule for rule in ordered}
+    down = {
+        kind: RuledKind(rule, by_kind, tenant).row for kind, rule in by_kind.items() if rule.is_down
+    }
     return RuledKinds(
-        down={
-            kind: RuledKind(rule, by_kind, tenant).row
-            for kind, rule in by_kind.items()
-            if rule.is_down
-        },
+        down=down,
+        pod_followers={kind: down[kind] for kind, rule in by_kind.items() if rule.follows_pods},
         mirrors={kind: RuledMirror(rule) for kind, rule in by_kind.items() if not rule.is_down},
         rules=ordered,
     )
@@ -97,7 +99,7 @@ class RuledKind:
             build=self.build,
             change=self.build_change,
             is_wanted=self.is_wanted,
-            has_grace_period=False,
+            has_grace_period=rule.follows_pods,
             status_owner=StatusOwnership(fields=frozenset(self._status.table)),
             list_references=self.list_references,
             list_awaited=self.list_awaited,
@@ -266,22 +268,23 @@ class RuledMirror:
             return ""
         return mirror.tenant_namespace if super_namespace == mirror.source_namespace else None
 
-    def is_selected(self, entry: Entry) -> bool:
-        """Return whether the rule shows a super object."""
-        return references.is_shown(self.rule, entry)
+    def is_selected(self, entry: Entry, view: TenantView) -> bool:
+        """Return whether the rule shows a tenant a super object."""
+        return references.is_shown(self.rule, entry, view)
 
     def show_status(self, _: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
         """Return a super object with the shown parts of its status."""
         return {**live, "status": self._status.copy_fields(live)}
 
-    def build(self, super_x: Mapping[str, Any]) -> Object:
-        """Return the object as the tenant sees it."""
+    def build(self, super_x: Mapping[str, Any], view: TenantView) -> Object:
+        """Return the object as a tenant sees it."""
         metadata = mirrored_kinds.build_mirror_metadata(super_x["metadata"])
         mirror = self.rule.spec.mirror
         if mirror is not None:
             metadata["namespace"] = mirror.tenant_namespace
         fields = {name: value for name, value in super_x.items() if name in self._table}
         copied = FieldWalk().walk_fields(fields, self._table, "")
+        references.restore_owner_namespace(self.rule, copied, view)
         return {
             "apiVersion": self.rule.resource.api_version,
             "kind": self.rule.resource.kind,

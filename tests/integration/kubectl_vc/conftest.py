@@ -330,11 +330,15 @@ async def stage(desk: UserTerminal) -> Stage:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
-    """The other cluster. Its controllers write tokens and remove namespaces."""
+    """The other cluster. Its controllers write tokens, remove namespaces and aggregate roles."""
     made = LocalControlPlane(
         tmp_path_factory.mktemp("other"),
         name="other",
-        controllers=("serviceaccount-token-controller", "namespace-controller"),
+        controllers=(
+            "serviceaccount-token-controller",
+            "namespace-controller",
+            "clusterrole-aggregation-controller",
+        ),
     )
     with serving(made):
         yield made

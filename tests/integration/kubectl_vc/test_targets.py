@@ -14,13 +14,16 @@ import yaml
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
+from tenancy import wellknown
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
     SECRETS,
     SELF_SUBJECT_ACCESS_REVIEWS,
     SUPER_CLUSTERS,
+    Resource,
 )
 from tests.integration.kubectl_vc.conftest import OTHER_SERVER as SERVER
 from tests.integration.kubectl_vc.conftest import TwoClusterUser, is_there
@@ -60,6 +63,47 @@ async def test_who_joins_has_an_account_with_what_is_needed_and_nothing_else(
             asked |= {"namespace": two.plan.namespace, "name": name}
             review = {"spec": {"resourceAttributes": asked}}
             assert await may(account, review) is is_granted, name
+
+
+async def test_labelled_roles_there_grant_kinds_of_sync_rules_in_namespaces_of_tenants_only(
+    two: TwoClusterUser,
+):
+    """The admission policy of the account holds for every kind."""
+    assert (await two.join("--expires", "1h")).code == 0
+    token = (await two.credentials()).token
+    widgets = Resource("shop.example.io", "v1", "widgets", "Widget")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    definition = {
+        "metadata": {"name": "widgets.shop.example.io"},
+        "spec": {
+            "group": widgets.group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget"},
+            "versions": [version],
+        },
+    }
+    await two.there.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    asked = {"group": widgets.group, "resource": "widgets", "verb": "create"}
+    review = {"spec": {"resourceAttributes": asked}}
+    body = {"apiVersion": "shop.example.io/v1", "kind": "Widget", "metadata": {"name": "x"}}
+    async with Client(two.other.endpoint_with_token(token=token)) as account:
+        assert not await may(account, review)
+        role = {
+            "metadata": {
+                "name": "sync-rule:widgets",
+                "labels": {wellknown.AGGREGATE_TO_SYNCER: "true"},
+            },
+            "rules": [
+                {"apiGroups": [widgets.group], "resources": ["widgets"], "verbs": ["create"]}
+            ],
+        }
+        await two.there.create(CLUSTER_ROLES, role)
+        await eventually(lambda: may(account, review), within=60)
+        with pytest.raises(errors.Forbidden, match="ValidatingAdmissionPolicy"):
+            await account.create(widgets, body, namespace="default")
+        assert (await two.join("--expires", "1h")).code == 0, "the controller owns the rules"
+        assert await may(account, review)
 
 
 async def may(client: Client, review) -> bool:

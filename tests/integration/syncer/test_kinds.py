@@ -10,14 +10,16 @@ from dataclasses import dataclass
 import pytest
 
 from kubeio import Object
+from kubeio.api.client import Client
 from syncer.handlers.resync import Resync
 from syncer.rules.registry import KINDS, SyncedKind, UpdateMethod
+from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.samples import SAMPLES, KindSample
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import LINGER, SyncerWorld
+from tests.integration.syncer.world import LINGER, SyncerWorld, SyncerWrite
 from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
@@ -44,7 +46,7 @@ def very_long() -> str:
     return f"{fresh_name('long')}-{'y' * 63}"[:63]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KindLifecycle:
     """One object on both sides: all actors except the syncer."""
 
@@ -52,6 +54,24 @@ class KindLifecycle:
     kind: SyncedKind
     space: str
     """The tenant namespace that it is in, or that it is."""
+
+    @property
+    def super_client(self) -> Client:
+        """The administrator of the super cluster with the twin."""
+        return self.world.super_client
+
+    @property
+    def session(self) -> Session:
+        """The running syncer's session with the super cluster."""
+        return self.world.session
+
+    def mark(self) -> AuditMark:
+        """Return this moment in the audit log of the super cluster."""
+        return self.world.mark("super")
+
+    def writes(self, since: AuditMark) -> list[SyncerWrite]:
+        """Return the syncer's writes in the super cluster."""
+        return self.world.writes("super", since)
 
     @property
     def sample(self) -> KindSample:
@@ -108,7 +128,7 @@ class KindLifecycle:
     async def twin(self) -> Object:
         """Return the super object."""
         namespace, name = self.super_key
-        return await self.world.super_client.get(self.kind.resource, name, namespace=namespace)
+        return await self.super_client.get(self.kind.resource, name, namespace=namespace)
 
     async def change(self, patch: Object) -> None:
         """Let the tenant change the object."""
@@ -118,7 +138,7 @@ class KindLifecycle:
     async def meddle(self, patch: Object) -> None:
         """Let someone change the twin."""
         namespace, name = self.super_key
-        await self.world.super_client.patch(self.kind.resource, name, patch, namespace=namespace)
+        await self.super_client.patch(self.kind.resource, name, patch, namespace=namespace)
 
     async def delete(self) -> None:
         """Let the tenant delete the object, and wait until it is gone there."""
@@ -129,7 +149,7 @@ class KindLifecycle:
     async def remove_twin(self) -> None:
         """Let someone delete the twin."""
         namespace, name = self.super_key
-        await self.world.super_client.delete(self.kind.resource, name, namespace=namespace)
+        await self.super_client.delete(self.kind.resource, name, namespace=namespace)
 
     def is_as_wanted(self, own: Object, twin: Object) -> bool:
         """Return whether a twin says what the tenant's object does, and is that object's."""
@@ -154,7 +174,7 @@ class KindLifecycle:
         """Return the syncer's writes about the twin, or those that took effect."""
         return [
             write.verb
-            for write in self.world.writes("super", since)
+            for write in self.writes(since)
             if write.resource == self.kind.resource.plural
             and write.name == self.super_key[1]
             and write.namespace in (self.super_key[0], "", self.super_key[1])
@@ -165,7 +185,7 @@ class KindLifecycle:
     @contextlib.asynccontextmanager
     async def costing(self, *verbs: str, landed: bool = False) -> AsyncIterator[None]:
         """Count the writes of a block, and of the rest after it."""
-        since = self.world.mark("super")
+        since = self.mark()
         yield
         if self.world.running:
             await self.world.idle()
@@ -178,7 +198,12 @@ async def test_life(world: SyncerWorld, kind: SyncedKind):
 
     The namespace's name is hashed in the super cluster.
     """
-    life, changed = KindLifecycle(world, kind, very_long()), _CHANGES[kind.update_method]
+    await live(KindLifecycle(world=world, kind=kind, space=very_long()))
+
+
+async def live(life: KindLifecycle) -> None:
+    """Live the whole life. No syncer may run at the begin."""
+    world, changed = life.world, _CHANGES[life.kind.update_method]
     per_change = (changed,) if life.sample.carries_changes else ()
     async with world.syncer():
         await life.prepare()
@@ -231,12 +256,18 @@ async def test_life(world: SyncerWorld, kind: SyncedKind):
 @BY_KIND
 async def test_the_resync_finds_what_events_missed(synced: SyncerWorld, kind: SyncedKind):
     """The cache has the change and no key was woken. At rest the resync finds nothing."""
-    life, session = KindLifecycle(synced, kind, fresh_name("n")), synced.session
-    resync = Resync(synced.running[-1].tenants.sessions)
+    life = KindLifecycle(world=synced, kind=kind, space=fresh_name("n"))
     await life.prepare()
+    await find_missed(life)
+
+
+async def find_missed(life: KindLifecycle) -> None:
+    """Have an event missed, and the resync find the change. The object is prepared."""
+    world, kind, session = life.world, life.kind, life.session
+    resync = Resync(world.running[-1].tenants.sessions)
     await life.make()
     await life.in_step()
-    await synced.idle()
+    await world.idle()
     seen = session.get_super_store(kind.resource.kind)
     async with life.costing():
         session.is_ready = False
@@ -262,19 +293,25 @@ def test_every_sample_is_of_a_kind_in_the_table():
 
 @IN_NAMESPACES
 async def test_a_foreign_object_of_the_name_is_left_alone(synced: SyncerWorld, kind: SyncedKind):
-    life = KindLifecycle(synced, kind, fresh_name("n"))
+    life = KindLifecycle(world=synced, kind=kind, space=fresh_name("n"))
     await life.prepare()
-    super_client, name = life.super_key
+    await leave_foreign_alone(life)
+
+
+async def leave_foreign_alone(life: KindLifecycle) -> None:
+    """Have a foreign object with the name of the twin. The object is prepared."""
+    synced, kind = life.world, life.kind
+    place, name = life.super_key
     foreign = {**life.sample.body, "metadata": {"name": name}}
     if kind.resource is PODS:
         foreign["spec"] = {**foreign["spec"], "serviceAccountName": "vc-workload"}
-    made = await synced.super_client.create(kind.resource, foreign, namespace=super_client)
-    since = synced.mark("super")
+    made = await life.super_client.create(kind.resource, foreign, namespace=place)
+    since = life.mark()
     own = await life.make()
     found = await eventually(lambda: synced.events(life.space))
     told = {(item["reason"], item["involvedObject"]["uid"]) for item in found}
     assert told == {("NameTaken", own["metadata"]["uid"])}
-    assert super_client not in str(found)
+    assert place not in str(found)
     await life.delete()
     await asyncio.sleep(0.2)
     await synced.idle()

@@ -237,7 +237,12 @@ class SyncerWorld:
 
         What earlier tests left is looked at again whenever a syncer starts, and told of again.
         """
-        plane = self.super_plane if side == "super" else self.tenant_plane
+        return self.writes_in(self.super_plane if side == "super" else self.tenant_plane, since)
+
+    def writes_in(
+        self, plane: LocalControlPlane, since: AuditMark | None = None
+    ) -> list[SyncerWrite]:
+        """Return the same for any control plane, such as that of a target."""
         found = [_write(event) for event in plane.audit_events(since)]
         return [
             write

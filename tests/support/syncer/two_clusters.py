@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,8 @@ from syncer.tenants.target_session import TargetSession
 from tenancy import ownership, wellknown
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
+from tenancy.sync_rules.specs import SyncRule
+from tests.support.memapi import clusters
 from tests.support.syncer.sessions import (
     CONTAINERS,
     RecordingClient,
@@ -46,8 +49,9 @@ def pod_loss_guard_of(name: str) -> PodLossGuard:
 class SplitWorld(SessionWorld):
     """A tenant that is granted home and c2."""
 
-    def __init__(self) -> None:
-        super().__init__(is_split=True)
+    def __init__(self, rules: Sequence[SyncRule] = ()) -> None:
+        """`rules` are SyncRules, whose kinds all three clusters serve."""
+        super().__init__(is_split=True, rules=rules)
         self.there = RecordingClient()
         self.link.grants.update_granted(
             {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
@@ -66,6 +70,10 @@ class SplitWorld(SessionWorld):
             self.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"), target=target
         )
         self.link.add_session(self.far)
+        for rule in rules:
+            clusters.define(self.there.cluster, rule.resource)
+            if rule.follows_pods:
+                below.stores[rule.resource.kind].synced = True
         use_tenant_client(self.far, self.above)
         self.far.is_ready = True
         self.there.space = self.far.view.get_super_namespace("web")

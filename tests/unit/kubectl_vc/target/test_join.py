@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+from typing import Any, cast
+
 import pytest
 import yaml
 
 from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import join, manifests
 from kubectl_vc.target.manifests import TargetObjects
 from kubeio import errors
+from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from tests.support.kubectl_vc.super_clusters import HOME_UID
 from tests.support.kubeio.described_requests import REQUEST
@@ -110,5 +115,39 @@ def test_a_dry_run_shows_both_clusters_and_no_token():
     text = join._format_plan(PLAN, wish(), shown)
     there, here = text.split("# In the home cluster:\n")
     assert [each["kind"] for each in yaml.safe_load_all(here)] == ["Secret", "SuperCluster"]
-    assert len(list(yaml.safe_load_all(there))) == 14
+    assert len(list(yaml.safe_load_all(there))) == 16
     assert "token: TOKEN" in text
+
+
+class NarrowUser:
+    """A target that refuses aggregated roles, as to a user who is no cluster-admin."""
+
+    def __init__(self, *, refuses: str = "aggregationRule") -> None:
+        self.refuses = refuses
+        self.applied: list[str] = []
+
+    async def apply(self, _: object, body: dict[str, Any], **__: object) -> None:
+        if self.refuses in body:
+            raise errors.Forbidden("must have all rights", request=REQUEST)
+        self.applied.append(f"{body['kind']} {body['metadata']['name']}")
+
+    async def get(self, *_: object, **__: object) -> None:
+        raise errors.NotFound("-", request=REQUEST)
+
+    async def create(self, *_: object, **__: object) -> dict[str, Any]:
+        return {"status": {"token": "t", "expirationTimestamp": "2026-01-01T00:00:00Z"}}
+
+
+async def test_a_user_without_the_right_to_aggregate_roles_joins_without_sync_rules():
+    there, told = NarrowUser(), io.StringIO()
+    terminal = Terminal(io.StringIO(), told)
+    token, _ = await join._create_account(cast("Client", there), PLAN, wish(), terminal)
+    assert token == "t"
+    assert f"ClusterRoleBinding {PLAN.role_name}" in there.applied
+    assert PLAN.rules_role_name not in " ".join(there.applied)
+    assert PLAN.rules_role_name in told.getvalue()
+    assert "no object of a SyncRule" in told.getvalue()
+    with pytest.raises(errors.Forbidden):
+        await join._create_account(
+            cast("Client", NarrowUser(refuses="rules")), PLAN, wish(), terminal
+        )

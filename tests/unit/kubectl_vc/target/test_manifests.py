@@ -5,7 +5,7 @@ import pytest
 from kubectl_vc.target import manifests
 from kubectl_vc.target.manifests import TargetObjects
 from kubeio.config import secret_kubeconfig
-from tenancy import super_clusters
+from tenancy import super_clusters, wellknown
 from tests.support.kubectl_vc.super_clusters import HOME_UID
 from vcmanager.targets import required_permissions
 
@@ -14,7 +14,7 @@ PLAN = TargetObjects(HOME_UID)
 
 def test_the_role_that_is_written_is_the_one_that_is_checked():
     made = [body for _, body in PLAN.build_objects() if body["kind"] == "ClusterRole"]
-    roles = {each["metadata"]["name"]: each["rules"] for each in made}
+    roles = {each["metadata"]["name"]: each["rules"] for each in made if "rules" in each}
     assert set(roles) == {PLAN.role_name, PLAN.agent_role_name, PLAN.namespace_role_name}
     assert [rule["resources"] for rule in roles[PLAN.namespace_role_name]] == [["secrets"]]
     assert "secrets" not in {each for rule in roles[PLAN.role_name] for each in rule["resources"]}
@@ -71,6 +71,7 @@ def test_the_agents_account_has_the_agents_rights_alone():
         PLAN.role_name: ["vc-syncer"],
         PLAN.agent_role_name: ["vn-agent"],
         "vn-agent-tokens": ["vc-syncer"],
+        PLAN.rules_role_name: ["vc-syncer"],
     }
     (rule,) = next(body["rules"] for _, body in made if body["kind"] == "Role")
     assert rule["resources"] == ["serviceaccounts/token"]
@@ -81,6 +82,15 @@ def test_the_agents_account_has_the_agents_rights_alone():
     assert {each.verb for each in needed if each.kubectl_name == "pods"} == {"list"}
 
 
+def test_the_rights_to_kinds_of_sync_rules_are_those_of_labelled_roles():
+    """They are no part of the role that vc-manager checks, so a target works without them."""
+    role, binding = (body for _, body in PLAN.build_rules_objects())
+    (selector,) = role["aggregationRule"]["clusterRoleSelectors"]
+    assert selector == {"matchLabels": {wellknown.AGGREGATE_TO_SYNCER: "true"}}
+    assert "rules" not in role, "a controller of the target writes them"
+    assert binding["roleRef"]["name"] == role["metadata"]["name"] == PLAN.rules_role_name
+
+
 def test_what_is_made_there_bears_the_home_cluster():
     made = PLAN.build_objects()
     assert [body["kind"] for _, body in made] == [
@@ -89,6 +99,7 @@ def test_what_is_made_there_bears_the_home_cluster():
         "ClusterRole",
         *("ClusterRole", "ClusterRoleBinding") * 2,
         *("Role", "RoleBinding"),
+        *("ClusterRole", "ClusterRoleBinding"),
     ]
     for resource, body in made:
         assert PLAN.is_own_object(body["metadata"])

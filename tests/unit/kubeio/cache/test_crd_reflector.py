@@ -54,12 +54,15 @@ async def test_it_is_followed_while_its_definition_is_there():
         await asyncio.wait_for(reflector.wait_synced(), 5)
         assert reflector.synced
         assert not store.synced  # absence means nothing
+        missing = f"the CustomResourceDefinition {NAME} does not exist"
+        assert reflector.describe_unserved() == missing
         assert lists_of_classes(server) == 0
         (watched,) = server.asked
         assert f"fieldSelector={quote(f'metadata.name={NAME}')}" in watched
         clusters.define(cluster, VOLUME_SNAPSHOT_CLASSES)
         make_class(cluster, "gold")
         await eventually(lambda: store.synced and store.get("", "gold") and told == ["served"])
+        assert not reflector.describe_unserved()
         there = definitions.get("", NAME)
         changed = verbs.patch(definitions, there, lambda body: {**body, "spec": {}}, {}, "test")
         for name in ("silver", "bronze"):
@@ -69,6 +72,7 @@ async def test_it_is_followed_while_its_definition_is_there():
         late = {**changed.decode()["metadata"], "resourceVersion": str(changed.revision + 1)}
         server.say("DELETED", {"metadata": late}, CUSTOM_RESOURCE_DEFINITIONS)
         await eventually(lambda: not store.synced and not len(store))
+        assert reflector.describe_unserved() == missing
         assert reflector.revision == seen  # a store's revision never seems to go back
         clusters.undefine(cluster, VOLUME_SNAPSHOT_CLASSES)
         clusters.define(cluster, VOLUME_SNAPSHOT_CLASSES)

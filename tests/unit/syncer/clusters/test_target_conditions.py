@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -26,13 +27,17 @@ def declared(*listed: dict[str, Any], word: str = "", losses: Any = None) -> Ent
 
 
 async def said(
-    entry: Entry, found: PodLossGuard | None, api: RecordingClient, problem: str = ""
+    entry: Entry,
+    found: PodLossGuard | None,
+    api: RecordingClient,
+    problem: str = "",
+    rules: Mapping[str, str] | None = None,
 ) -> Any:
     """Have it said. Returns the conditions that were written by type, None when none were."""
     before = len(api.bodies)
     api.has("SuperCluster", entry.name, entry.decode())
     await target_conditions.write_target_conditions(
-        api, entry, problem=problem, pod_loss_guard=found
+        api, entry, problem=problem, pod_loss_guard=found, rules=rules
     )  # type: ignore[arg-type]
     if len(api.bodies) == before:
         return None
@@ -67,6 +72,27 @@ async def test_losses_are_reported_once_and_so_is_their_end():
     assert (
         await said(declared(followed, ended, losses=lost), field.pod_loss_guard, api)
     ) is not None
+
+
+async def test_sync_rules_that_are_not_served_are_reported_and_hold_nothing_else():
+    api, name = RecordingClient(), "SyncRulesServed"
+    assert name not in await said(declared(), None, api, rules={})
+    first = await said(declared(), None, api, rules={"a": "", "b": "it is missing."})
+    assert (first[name]["status"], first[name]["reason"]) == ("False", "RuleNotServed")
+    assert first["Followed"]["status"] == "True"
+    assert "SyncRule b: it is missing. Install" in first[name]["message"]
+    assert "SyncRule a" not in first[name]["message"]
+    both = declared(*first.values())
+    assert await said(both, None, api) is None, "not known: the earlier condition stays"
+    away = await said(both, None, api, problem="no answer")
+    assert away[name] == first[name]
+    served = await said(both, None, api, rules={"a": "", "b": ""})
+    assert (served[name]["status"], served[name]["reason"]) == ("True", "Served")
+    without = await said(both, None, api, rules={})
+    assert list(without) == ["Followed"]
+    long = await said(declared(), None, api, rules={"a": "x" * 2000})
+    assert len(long[name]["message"]) <= 1024
+    assert "Install the kind" in long[name]["message"]
 
 
 async def test_other_pods_that_are_missing_are_news_though_their_number_is_the_same():

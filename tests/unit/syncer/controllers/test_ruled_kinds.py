@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -9,12 +10,15 @@ import pytest
 
 from kubeio.cache.store import Store, parse_entry
 from kubeio.controller.worker import NotReadyYet
+from syncer.clusters.home_ruled_caches import OWNER_INDEX, list_owners
 from syncer.controllers.sync_down import SOURCE_MISSING
 from syncer.handlers import dependents
+from syncer.handlers.dispatcher import Dispatcher
 from syncer.handlers.tenant_events import TenantEvents
+from syncer.model.keys import HOME
 from tenancy.sync_rules.specs import parse_sync_rule
 from tests.support.syncer.reconciles import reconcile
-from tests.support.syncer.sessions import SessionWorld
+from tests.support.syncer.sessions import TENANT, SessionWorld
 
 RESOURCE = {"group": "example.io", "version": "v1", "kind": "Widget", "plural": "widgets"}
 
@@ -252,6 +256,40 @@ async def test_an_offered_object_is_shown_with_its_status():
     written = len(world.above.writes())
     await reconcile(world, "Widget")
     assert len(world.above.writes()) == written
+
+
+def show_content(world: SessionWorld, name: str, owner: dict[str, Any]) -> None:
+    """Have an object of the super cluster that a tenant's copy owns."""
+    spec = {"size": "s", "secret": "k", "owner": {"uid": "below", **owner}}
+    body = {"metadata": {"name": name, "uid": "i", "resourceVersion": "5"}, "spec": spec}
+    caches = world.super_cluster.ruled
+    source = caches._sources.setdefault("Widget", Store())
+    source.set_index(OWNER_INDEX, partial(list_owners, world.link.ruled.rules[0]))
+    source.synced = True
+    source.put(parse_entry(orjson.dumps(body)), live=True)
+
+
+async def test_an_object_of_one_owner_is_shown_to_that_tenant_only():
+    world = build_world(
+        direction="Mirror", references=[], statusFields=[], mirrorOwner={"path": "spec.owner"}
+    )
+    get_below = world.session.view.get_super_namespace
+    show_content(world, "own", {"kind": "Snapshot", "name": "s", "namespace": get_below("web")})
+    foreign = parse_entry(orjson.dumps({"metadata": {"name": "other-web", "uid": "o"}}))
+    world.super_cluster.stores["Namespace"].put(foreign, live=True)
+    show_content(world, "foreign", {"kind": "Snapshot", "name": "s", "namespace": "other-web"})
+    show_content(world, "absent", {"kind": "Snapshot", "name": "s", "namespace": get_below("x")})
+    show_content(world, "nobody", {})
+    listed = {key for key in world.session.list_all_keys() if key.kind == "Widget"}
+    assert {key.name for key in listed} == {"own"}
+    engine = Dispatcher({HOME: {TENANT.uid: world.session}})
+    for name in ("own", "foreign", "absent", "nobody"):
+        await engine.reconcile(world.key("Widget", "", name))
+    assert world.above.object("Widget", "own")["spec"] == {
+        "size": "s",
+        "owner": {"kind": "Snapshot", "name": "s", "namespace": "web"},
+    }
+    assert world.above.writes("Widget") == [("create", "Widget", "own")]
 
 
 async def test_routes_wait_for_the_object_that_they_name():

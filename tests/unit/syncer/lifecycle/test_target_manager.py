@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -317,3 +318,40 @@ async def test_pods_are_placed_in_one_that_is_reported_to_be_ready(
 
 
 # --- the anchor -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "copies", "is_declared", "expected"),
+    [
+        (["c2"], "", True, True, True),
+        (["c2"], "", False, True, False),
+        (["c2"], "silent", False, True, True),
+        (["c2"], None, False, True, True),
+        (["c2"], None, False, False, False),
+        ([], "silent", True, True, False),
+    ],
+    ids=["copies", "none", "away", "not-connected", "not-declared", "not-used"],
+)
+def test_a_target_may_have_copies_of_a_rule(
+    status: list[str],
+    problem: str | None,
+    copies: bool,
+    is_declared: bool,
+    expected: bool,
+):
+    """`problem` is None for a target without a connection."""
+    home = HomeCluster(RecordingClient(), namespace="vc-manager")  # type: ignore[arg-type]
+    manager = TargetManager(home, subscribe_events=lambda _: None)
+    metadata = {"name": "vc", "namespace": "d", "uid": "v", "resourceVersion": "1"}
+    named = [{"name": name} for name in status]
+    put(home.virtual_clusters, {"metadata": metadata, "status": {"targets": named}})
+    if is_declared:
+        put(home.super_clusters, {"metadata": {"name": "c2", "uid": "r", "resourceVersion": "1"}})
+    if problem is not None:
+        ruled = SimpleNamespace(may_have_copies=lambda kind: kind == "Widget" and copies)
+        found: Any = SimpleNamespace(
+            is_ready=True, problem=problem, cluster=SimpleNamespace(ruled=ruled)
+        )
+        manager.targets["c2"] = found
+    rule: Any = SimpleNamespace(resource=SimpleNamespace(kind="Widget"))
+    assert manager.may_have_copies(rule) is expected

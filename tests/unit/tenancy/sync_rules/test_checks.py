@@ -94,3 +94,60 @@ def test_host_names_are_for_copies_only():
     problem = find_problem(build_rule(direction="Mirror", hostnames=["spec.hostnames[]"]))
     assert problem is not None
     assert (problem.reason, "spec.hostnames" in problem.message) == ("InvalidSpec", True)
+
+
+PLACED = {"placement": "WithPods"}
+
+
+@pytest.mark.parametrize(
+    "kinds", [["ConfigMap"], ["Secret"], ["ConfigMap", "Secret"], ["Widget"], ["Gadget"]]
+)
+def test_copies_that_follow_pods_may_name_what_follows_them(kinds):
+    references = [{"path": "spec.to", "kinds": kinds}]
+    gadget = build_rule("gadgets", resource=build_kind("example.io", "Gadget"), **PLACED)
+    assert find_problem(build_rule(references=references, **PLACED), [gadget]) is None
+
+
+@pytest.mark.parametrize(
+    "kind", ["Service", "PersistentVolumeClaim", "StorageClass", "Gadget", "Shown"]
+)
+def test_copies_that_follow_pods_may_not_name_what_is_in_the_home_cluster(kind):
+    references = [{"path": "spec.to", "kinds": ["ConfigMap", kind]}]
+    gadget = build_rule("gadgets", resource=build_kind("example.io", "Gadget"))
+    shown = build_rule("shown", resource=build_kind("x.io", "Shown"), direction="Mirror")
+    problem = find_problem(build_rule(references=references, **PLACED), [gadget, shown])
+    assert problem is not None
+    assert (problem.reason, kind in problem.message) == ("PlacementConflict", True)
+    assert find_problem(build_rule(references=references), [gadget, shown]) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"direction": "Mirror"}, "spec.placement"),
+        ({"hostnames": ["spec.hostnames[]"]}, "spec.hostnames"),
+        ({"resource": build_kind("resource.k8s.io", "ResourceClaim")}, "spec.placement"),
+    ],
+)
+def test_what_cannot_follow_pods(spec, field):
+    problem = find_problem(build_rule(**PLACED, **spec))
+    assert problem is not None
+    assert (problem.reason, problem.message.startswith(field)) == ("InvalidSpec", True)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"mirrorOwner": {"path": "spec.owner"}},
+        {
+            "direction": "Mirror",
+            "mirrorOwner": {"path": "spec.owner"},
+            "mirror": {"sourceNamespace": "infra", "tenantNamespace": "web"},
+        },
+    ],
+)
+def test_an_owner_is_for_shown_kinds_without_namespaces_only(spec):
+    problem = find_problem(build_rule(**spec))
+    assert problem is not None
+    assert problem.message.startswith("spec.mirrorOwner")
+    assert find_problem(build_rule(direction="Mirror", mirrorOwner={"path": "spec.owner"})) is None
