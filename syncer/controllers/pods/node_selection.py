@@ -61,10 +61,15 @@ def _find_outdated_annotation(pod: Object, twin: Object, session: Session) -> st
     recorded = str((twin["metadata"].get("annotations") or {}).get(wellknown.NODE_CHOICE, ""))
     if not (recorded or session.node_index.additions.nodes):
         return None
-    view = session.view.policy.nodes.view
+    nodes = session.view.policy.nodes
     try:
-        uid = pod["metadata"]["uid"]
-        choice = node_selection.select_nodes(pod["spec"], session.node_index.additions, view, uid)
+        choice = node_selection.select_nodes(
+            pod["spec"],
+            session.node_index.additions,
+            nodes.view,
+            pod["metadata"]["uid"],
+            pool_keys=nodes.selector.keys(),
+        )
     except (RejectedError, *MALFORMED_OBJECT_ERRORS):
         return None  # an accepted twin stays as it is
     wanted = choice.digest if choice is not None else ""

@@ -83,10 +83,15 @@ def rewrite_scheduling(
     labels keep their keys.
     """
     refused = _find_node_problems(spec, tenant_spec, placement)
+    refused += node_pool.find_problems(tenant_spec, placement.pool)
     choice = None
     if not refused:
         choice = node_selection.select_nodes(
-            tenant_spec, placement.tenant_changes, placement.node_view, uid
+            tenant_spec,
+            placement.tenant_changes,
+            placement.node_view,
+            uid,
+            pool_keys=placement.pool.selector.keys(),
         )
     if choice is not None:
         _write_node_selection(spec, choice)
@@ -108,7 +113,7 @@ def rewrite_scheduling(
     left_out += _find_responder_problems(tenant_spec)
     if kept:
         spec["tolerations"] = kept
-    refused += node_pool.write_pool(spec, placement.pool)
+    node_pool.write_pool(spec, placement.pool)
     if node := tenant_spec.get("nodeName"):
         _require_node(spec, node)
     return SchedulingResult(refused, left_out, choice)
