@@ -44,16 +44,16 @@ from syncer.safety.proven_deletes import ProvenDeletes
 from syncer.safety.synced_states import SyncedStates
 from syncer.tenants.all_keys import AllKeys
 from syncer.tenants.connection import TenantConnection
-from syncer.tenants.grace_timers import GraceTimers
-from syncer.tenants.lost_twins import LostTwins
 from syncer.tenants.memory.event_memory import EventMemory
+from syncer.tenants.memory.grace_timers import GraceTimers
 from syncer.tenants.memory.keys_in_work import KeysInWork
+from syncer.tenants.memory.lost_twins import LostTwins
 from syncer.tenants.memory.node_memory import NodeMemory
 from syncer.tenants.memory.pod_memory import PodMemory
+from syncer.tenants.memory.waiters import Waiters
 from syncer.tenants.metrics import TenantMetrics
 from syncer.tenants.node_index import NodeIndex
 from syncer.tenants.sanitizer import Sanitizer
-from syncer.tenants.waiters import Waiters
 from tenancy import names, wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.resources import SECRETS
