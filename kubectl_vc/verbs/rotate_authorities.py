@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from cryptography import x509
-
-from kubectl_vc.client import lookup
+from kubectl_vc.client import lookup, server_authority
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, printers
@@ -136,13 +134,12 @@ def check_ended(trust: Mapping[str, Any], now: datetime) -> None:
     `trust` is the ConfigMap in which vc-manager publishes it.
     """
     pem = str((trust.get("data") or {}).get(wellknown.AGENT_SERVING_TRUST_KEY) or "")
-    try:
-        end = x509.load_pem_x509_certificate(pem.encode()).not_valid_after_utc
-    except ValueError as problem:
+    end = server_authority.find_end(pem.encode())
+    if end is None:
         raise CliError(
             f"the ConfigMap {wellknown.AGENT_CLIENT_TRUST} has no certificate under"
             f" {wellknown.AGENT_SERVING_TRUST_KEY}. Check that vc-manager is running."
-        ) from problem
+        )
     if end > now:
         raise CliError(
             f"the authority {wellknown.AGENT_SERVING_AUTHORITY} ends on {end:%Y-%m-%d}. It has no"
