@@ -35,7 +35,7 @@ def _compute_lowering_delay(pair: ObjectPair, session: Session) -> float | None:
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if tenant_x is None or super_x is None or not pair.wanted or super_x.deleting:
         return None
-    if tenant_x.deleting or not session.is_twin(super_x, tenant_x.uid):
+    if tenant_x.deleting or not session.twins.is_twin(super_x, tenant_x.uid):
         return None
     budget = tenant_x.decode()
     try:

@@ -32,11 +32,11 @@ async def _reconcile_with_account(kind: SyncedKind, key: Key, session: Session) 
         return verdict
     if pair.super_x is None or pair.super_x.deleting:
         return verdict  # its own creation wakes this key
-    if not session.is_twin(pair.super_x, tenant_x.uid):
+    if not session.twins.is_twin(pair.super_x, tenant_x.uid):
         return verdict
     await _ensure_secret_access(key, tenant_x, session)
     wanted = namespaces.build_workload_account(session.view, tenant_x.decode())
-    live = session.get_super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
+    live = session.twins.get_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
     if live is None:
         try:
             await session.writer.create_super_object(key, SERVICE_ACCOUNTS, wanted, is_part=True)
@@ -45,7 +45,7 @@ async def _reconcile_with_account(kind: SyncedKind, key: Key, session: Session) 
     elif not namespaces.is_account_powerless(live.decode()):
         return await _restore_account(key, wanted, session)
     for name in names.DEFAULT_POLICIES:
-        session.enqueue(session.build_key(DEFAULT_POLICY, key.name, name))
+        session.work.enqueue(session.build_key(DEFAULT_POLICY, key.name, name))
     return Done()
 
 

@@ -32,7 +32,7 @@ async def reconcile_ruled_kind(key: Key, session: Session) -> Result:
     row = session.kinds.get(key.kind)
     if row is None:
         return await _delete_copy(key, session)
-    if not session.is_served(key.kind):
+    if not session.ruled.is_served(key.kind):
         return Done()  # the list of either side queues every key
     await _wait_for_claims(row, key, session)
     return await sync_down.reconcile(row, key, session)
@@ -47,12 +47,12 @@ async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
     tenant_x = pair.tenant_x
     if row.list_awaited is None or tenant_x is None or tenant_x.deleting or not pair.wanted:
         return
-    if pair.super_x is not None or session.is_behind(key, tenant_x, None):
+    if pair.super_x is not None or session.twins.is_behind(key, tenant_x, None):
         return
     for field, namespace, name in row.list_awaited(tenant_x.decode()):
         other = session.build_key(claims.CLAIM, namespace, name)
         if not sync_down.has_own_twin(other, session):
-            session.add_waiter(other, key)
+            session.work.add_waiter(other, key)
             message = (
                 f"{field}: the claim {name} is not in the super cluster yet. This object is created"
                 " there when the claim is. Create the claim, or name another one"
@@ -69,12 +69,12 @@ async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
 async def _delete_copy(key: Key, session: Session) -> Result:
     """Delete a copy whose rule no longer applies to the tenant, if its removal policy is Delete."""
     store = session.super_cluster.stores.get(key.kind)
-    if not session.is_removed_kind(key.kind) or store is None or not store.synced:
+    if not session.ruled.is_removed(key.kind) or store is None or not store.synced:
         return Done()
     below = session.view.get_super_namespace(key.namespace)
     found = store.get(below, key.name)
     rule = session.connection.home_cluster.ruled.get_rule(key.kind)
-    state = session.build_super_state(found, key.namespace)
+    state = session.twins.build_state(found, key.namespace)
     if found is None or rule is None or state is None or state.vc_uid != session.tenant.uid:
         return Done()
     if not rule.is_deleting and _is_selected(rule, session):
@@ -99,7 +99,7 @@ async def _reconcile_mirror(mirror: RuledMirror, key: Key, session: Session) -> 
     if not store.synced or not caches.is_source_synced(key.kind):
         return Done()
     tenant_x = store.get(key.namespace, key.name)
-    if session.is_behind(key, tenant_x, None):
+    if session.twins.is_behind(key, tenant_x, None):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     source = mirror.get_source(key.namespace)
     super_x = caches.get_source(key.kind, source, key.name) if source is not None else None

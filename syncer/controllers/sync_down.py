@@ -82,13 +82,13 @@ def read_pair(kind: SyncedKind, key: Key, session: Session) -> ObjectPair:
         pass
     elif kind.resource.namespaced:
         below = session.view.get_super_namespace(key.namespace)
-        super_x = session.get_super_store(name).get(below, kind.super_name(key.name))
+        super_x = session.twins.get_store(name).get(below, kind.super_name(key.name))
     else:
-        super_x = session.get_super_store(name).get("", session.view.get_super_namespace(key.name))
+        super_x = session.twins.get_store(name).get("", session.view.get_super_namespace(key.name))
     wanted = (
         tenant_x is not None
         and kind.is_wanted(tenant_x, session.view)
-        and session.is_concerned(name, tenant_x)
+        and session.scope.is_concerned(name, tenant_x)
     )
     return ObjectPair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
 
@@ -100,10 +100,10 @@ def has_own_twin(key: Key, session: Session) -> bool:
     cluster finds it by its name, which a foreign object may have.
     """
     kind = session.kinds.get(key.kind)
-    if kind is None or not session.is_served(key.kind):
+    if kind is None or not session.ruled.is_served(key.kind):
         return False
     pair = read_pair(kind, key, session)
-    return pair.tenant_x is not None and session.is_twin(pair.super_x, pair.tenant_x.uid)
+    return pair.tenant_x is not None and session.twins.is_twin(pair.super_x, pair.tenant_x.uid)
 
 
 def enqueue(kind: SyncedKind, key: Key, session: Session) -> None:
@@ -113,9 +113,9 @@ def enqueue(kind: SyncedKind, key: Key, session: Session) -> None:
     missing.
     """
     pair = read_pair(kind, key, session)
-    if not session.is_ready:
+    if not session.work.is_ready:
         return
-    if session.is_behind(key, pair.tenant_x, pair.super_x):
+    if session.twins.is_behind(key, pair.tenant_x, pair.super_x):
         session.queue.add_after(key, CACHE_BEHIND_SECONDS)
     else:
         session.queue.add(key)
@@ -124,11 +124,11 @@ def enqueue(kind: SyncedKind, key: Key, session: Session) -> None:
 async def reconcile(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one key."""
     pair = read_pair(kind, key, session)
-    if session.is_behind(key, pair.tenant_x, pair.super_x):
+    if session.twins.is_behind(key, pair.tenant_x, pair.super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     action = decide.decide(
         pair.tenant_x,
-        session.build_super_state(pair.super_x, get_tenant_namespace(key)),
+        session.twins.build_state(pair.super_x, get_tenant_namespace(key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.deletes_with_mark,
@@ -155,7 +155,7 @@ async def reconcile(kind: SyncedKind, key: Key, session: Session) -> Result:
 async def _create_twin(kind: SyncedKind, key: Key, tenant_x: Entry, session: Session) -> Result:
     """Build and create the twin."""
     if kind.resource.namespaced:
-        session.get_ready_namespace(key)
+        session.namespaces.get_ready(key)
     session.quota.check_not_waiting(key)  # before the object is fetched
     if kind.reduce is not None:
         tenant_x = await live_reads.fetch_tenant_object(kind.resource, tenant_x, session)
@@ -202,7 +202,7 @@ async def _delete_forbidden(
     status is first, because only the twin shows that the status is the super cluster's. Without a
     twin a controller in the tenant may own it.
     """
-    has_twin = super_x is not None and session.is_twin(super_x, tenant_x.uid)
+    has_twin = super_x is not None and session.twins.is_twin(super_x, tenant_x.uid)
     if has_twin or session.synced_states.has(key, sync_up.STATUS):
         await sync_up.sync_up(kind, key, tenant_x, {}, session)
     if super_x is not None and has_twin and not super_x.deleting:
@@ -339,7 +339,7 @@ async def _delete_unneeded(kind: SyncedKind, key: Key, super_x: Entry, session: 
     left = session.grace_timers.get_remaining_grace(key)
     if left > 0:
         return RequeueAfter(left)
-    with session.mark_leaving(key, super_x):
+    with session.twins.mark_leaving(key, super_x):
         await session.proven_deletes.delete_proven(
             build_delete_target(kind, key, super_x, DeleteGrounds.UNWANTED),
             is_still=lambda: not read_pair(kind, key, session).wanted,
@@ -352,7 +352,7 @@ def is_used_in_super(ref: ObjectReference, super_namespace: str, session: Sessio
     spelled = f'"{ref.name}"'.encode()
     return any(
         spelled in pod.body and ref in list_references(pod.decode().get("spec") or {})
-        for pod in session.get_super_store("Pod").list(super_namespace)
+        for pod in session.twins.get_store("Pod").list(super_namespace)
     )
 
 

@@ -50,7 +50,7 @@ def has_expected_tenant_pod(session: Session, key: Key, twin: Entry | None) -> b
     The tenant pod may have been deleted during the create, when there was no twin to delete yet.
     """
     tenant_x = session.stores["Pod"].get(key.namespace, key.name)
-    return tenant_x is not None and session.is_twin(twin, tenant_x.uid)
+    return tenant_x is not None and session.twins.is_twin(twin, tenant_x.uid)
 
 
 def is_grace_countdown(session: Session, key: Key, old: Entry | None, new: Entry | None) -> bool:

@@ -75,7 +75,7 @@ class Resync:
         began, found = time.monotonic(), 0
         everyone = [each for own in self._sessions.values() for each in own.values()]
         for session in everyone:
-            if not session.is_target_unreachable:
+            if not session.scope.is_unreachable:
                 found += await self.resync_session(session)
         seconds = round(time.monotonic() - began, 3)
         _log.info("resync.finished", sessions=len(everyone), keys=found, seconds=seconds)
@@ -83,12 +83,12 @@ class Resync:
     async def resync_session(self, session: Session) -> int:
         """Queue every key of a session that differs. Returns their number."""
         found = 0
-        for number, key in enumerate(session.list_all_keys()):
-            if not session.is_ready:
+        for number, key in enumerate(session.all_keys.list_keys()):
+            if not session.work.is_ready:
                 break
             if _may_have_work(key, session):
                 found += 1
-                session.enqueue(key, low=True)
+                session.work.enqueue(key, low=True)
             if number % _KEYS_PER_SLICE == _KEYS_PER_SLICE - 1:
                 await asyncio.sleep(_SLICE_PAUSE_SECONDS)
         if found:
@@ -116,15 +116,17 @@ def has_work(key: Key, session: Session) -> bool:
         return True  # they read caches only and write on a difference
     kind = session.kinds.get(key.kind)
     if kind is None:
-        return key.kind in session.ruled_mirrors or session.is_removed_kind(key.kind)
-    if not session.is_served(key.kind):
+        return key.kind in session.ruled_mirrors or session.ruled.is_removed(key.kind)
+    if not session.ruled.is_served(key.kind):
         return False
     pair = sync_down.read_pair(kind, key, session)
-    if session.is_behind(key, pair.tenant_x, pair.super_x) or _is_assigned_elsewhere(pair, session):
+    if session.twins.is_behind(key, pair.tenant_x, pair.super_x) or _is_assigned_elsewhere(
+        pair, session
+    ):
         return False
     action = decide.decide(
         pair.tenant_x,
-        session.build_super_state(pair.super_x, get_tenant_namespace(pair.key)),
+        session.twins.build_state(pair.super_x, get_tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.deletes_with_mark,
@@ -193,7 +195,9 @@ def _is_node_choice_outdated(pod: Object, twin: Object, session: Session) -> boo
 
 def _is_changed_in_super(pod: Object, twin: Object, session: Session) -> bool:
     policy, metadata = session.view.policy, pod["metadata"]
-    labels = session.build_policy_labels(metadata["namespace"], metadata.get("labels") or {})
+    labels = session.namespaces.build_policy_labels(
+        metadata["namespace"], metadata.get("labels") or {}
+    )
     try:
         patch = pod_facts.build_running_patch(
             pod,

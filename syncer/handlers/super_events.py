@@ -66,11 +66,11 @@ class SuperEvents:
                 if news is EventOrigin.FOREIGN and kind in session.kinds and not old.deleting:
                     session.lost_twins.record_vanished_twin(key, old.key)  # or lost its labels
             self._enqueue_dependents(session, key, old, new, kind=kind, live=live)
-            session.wake_waiters(key)
+            session.work.wake_waiters(key)
             if not (live and kind == "Pod"):
-                session.enqueue(key, low=not live)
+                session.work.enqueue(key, low=not live)
             elif not predicates.has_expected_tenant_pod(session, key, new):
-                session.enqueue(key)
+                session.work.enqueue(key)
             elif news is not EventOrigin.OWN_UNCHANGED and not predicates.is_grace_countdown(
                 session, key, old, new
             ):
@@ -100,8 +100,8 @@ class SuperEvents:
         key = self.super_cluster.get_key("Namespace", entry) if entry is not None else None
         session = self.sessions.get(key.tenant) if key is not None else None
         if key is not None and session is not None:
-            session.wake_waiters(key)
-            session.enqueue(key)
+            session.work.wake_waiters(key)
+            session.work.enqueue(key)
 
     def handle_pod(
         self,
@@ -162,7 +162,7 @@ class SuperEvents:
             else None
         )
         session = self.sessions.get(owner.vc_uid) if owner is not None else None
-        if session is None or owner is None or not session.is_ready:
+        if session is None or owner is None or not session.work.is_ready:
             return
         event = new.decode()
         if (
@@ -173,17 +173,17 @@ class SuperEvents:
         reschedule.record_scale_up(event, owner.namespace, session)
         key = session.build_key(EVENT, owner.namespace, new.name)
         if session.event_memory.queue_event(key, event):
-            session.enqueue(key, low=True)
+            session.work.enqueue(key, low=True)
 
 
 def _release_references(session: Session, namespace: str, last: Object) -> None:
     """Queue the objects that only a deleted super pod still used."""
     for ref in list_references(last.get("spec") or {}):
         if is_reserved_name(ref.kind, ref.name) and ref.kind == "Secret":
-            session.enqueue(session.build_key(TOKEN, namespace, ref.name))
+            session.work.enqueue(session.build_key(TOKEN, namespace, ref.name))
         elif ref.kind != "ConfigMap" or ref.name not in service_variables.NAMES:
             name = session.kinds[ref.kind].tenant_name(ref.name)
             if ref.kind == claims.CLAIM or not session.view.is_referenced(
                 ref.kind, namespace, name
             ):
-                session.enqueue(session.build_key(ref.kind, namespace, name))
+                session.work.enqueue(session.build_key(ref.kind, namespace, name))

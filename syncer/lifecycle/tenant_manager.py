@@ -326,7 +326,7 @@ class TenantManager:
         finally:
             self.connections.pop(uid, None)
             self._registry.remove(session)
-            self._queue.drop_group(session.group)
+            self._queue.drop_group(session.work.group)
             link.assignments.release_all()
             self._away.record_end(uid, link.cache_budget)
             _log.info("tenant.disconnected", tenant=plan.cluster.tenant.root)

@@ -104,6 +104,11 @@ class TenantView:
         """Return the super namespace of a tenant namespace."""
         return names.build_super_namespace(self.tenant.root, self.tenant.uid, tenant_namespace)
 
+    @property
+    def exposes_all_nodes(self) -> bool:
+        """Return whether the tenant sees every node, not only the nodes of its pods."""
+        return self.policy.nodes.expose == "all"
+
     def is_provided_service(self, namespace: str, name: str) -> bool:
         """Return whether a Service of the root namespace backs this one, which is never synced."""
         provided = {

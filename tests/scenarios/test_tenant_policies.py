@@ -34,13 +34,13 @@ def test_no_pod_is_made_before_its_namespace_is_held_to_the_level():
     world = SessionWorld(policy(security={"level": "restricted"}))
     world.ready()
     key = world.key("Pod", "web", "p")
-    assert world.session.get_ready_namespace(key)
+    assert world.session.namespaces.get_ready(key)
     entry = world.super_has("Namespace", "web", "web")
     labels = {**entry.labels, POD_SECURITY: "baseline"}
     weaker = {"labels": labels, "resourceVersion": "61"}
     world.super_has("Namespace", "web", "web", metadata=weaker)
     with pytest.raises(NotReadyYet):
-        world.session.get_ready_namespace(key)
+        world.session.namespaces.get_ready(key)
 
 
 REFUSAL = (
@@ -93,7 +93,7 @@ async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(e
     put(world.super_cluster.nodes, {"kind": "Node", **super_x})
     key = world.key(NODE, "", "n1")
     is_all = expose == "all"
-    assert (key in set(world.session.list_all_keys())) is is_all
+    assert (key in set(world.session.all_keys.list_keys())) is is_all
     assert len(world.session.queue) == (1 if is_all else 0)
     await node_flow.reconcile_node(key, world.session)
     assert bool(world.above.writes("Node")) is is_all

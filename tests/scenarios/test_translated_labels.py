@@ -14,7 +14,7 @@ from syncer.model import label_selectors, object_meta
 from syncer.rules import disruption_budgets
 from syncer.rules.network import endpoint_slices, network_policies, services
 from syncer.rules.pods import pod_build, pod_facts
-from syncer.tenants import target_scope
+from syncer.tenants.scopes import target_scope
 from tenancy import wellknown
 from tenancy.policies import TenantPolicySpec
 from tests.support.syncer.pods import FACTS, TENANT, pod

@@ -91,7 +91,7 @@ async def _recreate_if_fixed(
 
     Both sides are read live, because the caches may be behind each other.
     """
-    if not session.is_twin(super_x, tenant_x.uid):
+    if not session.twins.is_twin(super_x, tenant_x.uid):
         return False
     own = await session.tenant_client.get(kind.resource, key.name, namespace=key.namespace)
     there = await session.super_client.get(kind.resource, super_x.name, namespace=super_x.namespace)

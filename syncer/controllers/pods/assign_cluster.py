@@ -84,7 +84,7 @@ def _restore_assignment(key: Key, tenant_x: Entry, session: Session) -> Result:
     if assigned:
         session.connection.assignments.reassign(tenant_x, assigned)
     if there is not None:
-        there.enqueue(candidates.build_pod_key(key, there))
+        there.work.enqueue(candidates.build_pod_key(key, there))
     return Done()
 
 
@@ -129,7 +129,7 @@ async def _assign_cluster(key: Key, tenant_x: Entry, pod: Object, session: Sessi
     there = candidates.get_session_in(found.name, session)
     if there is not None:
         assignments.reserve_assigned(tenant_x.uid, there.super_cluster.capacity, ask.requests)
-        there.enqueue(candidates.build_pod_key(key, there))
+        there.work.enqueue(candidates.build_pod_key(key, there))
     _log.info("tenant.assigned", target=found.name)
     return Done()
 
@@ -165,7 +165,7 @@ async def reconcile_assigned_elsewhere(
     if assigned == session.name:
         return None
     if assignments.get_leaving_cluster(tenant_x) and tenant_x.deleting and session.is_home:
-        session.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
+        session.work.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
     elif (
         assigned == UNASSIGNED and session.is_home and not assignments.get_leaving_cluster(tenant_x)
     ):
@@ -173,10 +173,10 @@ async def reconcile_assigned_elsewhere(
             return RequeueAfter(NO_FIT_RETRY_SECONDS)
         if tenant_x.deleting:
             return None  # it has no twin, and it must be deleted
-        session.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
+        session.work.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
     action = decide.decide(
         tenant_x,
-        session.build_super_state(pair.super_x, pair.key.namespace),
+        session.twins.build_state(pair.super_x, pair.key.namespace),
         vc_uid=session.tenant.uid,
         wanted=False,
     )

@@ -92,7 +92,7 @@ async def reject_by_node(
     was failed.
     """
     why = pod_status.find_kubelet_rejection(twin) if pod["spec"].get("nodeName") else None
-    if why is None or session.holds_deletes:
+    if why is None or session.store_guard.is_held:
         return False
     # The delete is counted before the status write. A tenant may refuse that, and the twin would be
     # recreated forever.
@@ -115,7 +115,7 @@ async def recreate_outdated(
     Returns True if that was tried. It is not tried while deletes are held or while it is parked.
     """
     wanted = _find_outdated_annotation(pod, twin, session)
-    if wanted is None or session.holds_deletes:
+    if wanted is None or session.store_guard.is_held:
         return False
     if not await _delete_twin(
         key, "placement", {"spec": wanted}, session, tenant_x=tenant_x, super_x=super_x

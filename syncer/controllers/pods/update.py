@@ -108,7 +108,7 @@ def _build_patches(
                     session.tenant,
                     policy=policy,
                     adding=adding,
-                    policy_labels=session.build_policy_labels(
+                    policy_labels=session.namespaces.build_policy_labels(
                         metadata["namespace"], metadata.get("labels") or {}
                     ),
                 ),
@@ -135,7 +135,7 @@ async def _select_new_containers(
     problems: Sequence[RejectionProblem] = ()
     try:
         if ephemeral_containers.list_added(pod, twin):
-            facts = create.build_context(pod, session.get_ready_namespace(key), [], session)
+            facts = create.build_context(pod, session.namespaces.get_ready(key), [], session)
             found, problems = ephemeral_containers.split_addable(pod, twin, facts)
     except (RejectedError, *MALFORMED_OBJECT_ERRORS) as problem:
         rejected = (

@@ -155,7 +155,7 @@ async def test_a_thousand_label_changes_arrive_and_writers_do_not_fight(synced: 
         assert mesh.seen["UPDATE"] - updates >= len(writes)
         # At rest no one writes, whatever the webhook has added.
         rest = world.mark("super")
-        for key in world.session.list_all_keys():
+        for key in world.session.all_keys.list_keys():
             world.session.queue.add(key)
         await world.idle()
         assert [

@@ -143,7 +143,7 @@ def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: SplitW
     assert late.pods.has("web", "p")
     put(split.link.stores["Namespace"], {"metadata": {"name": "web", "uid": "w"}})
     put(split.link.stores["Namespace"], {"metadata": {"name": "other", "uid": "o"}})
-    spaces = [key.name for key in late.list_all_keys() if key.kind == "Namespace"]
+    spaces = [key.name for key in late.all_keys.list_keys() if key.kind == "Namespace"]
     assert spaces == ["web"], "what nobody needs there is not even looked at"
 
 
@@ -189,5 +189,5 @@ def test_a_namespace_is_there_while_a_pod_is_seated_or_a_twin_is_left(split: Spl
     twin = split.twin(split.far)
     split.link.stores["Pod"].discard(entry, live=True)
     assert wanted(), "nothing of it is lost"
-    split.far.get_super_store("Pod").discard(twin, live=True)
+    split.far.twins.get_store("Pod").discard(twin, live=True)
     assert not wanted()

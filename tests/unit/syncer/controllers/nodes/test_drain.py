@@ -112,8 +112,8 @@ async def test_those_without_a_twin_are_drained_as_well(split: SplitWorld, what:
     )
     body["metadata"]["resourceVersion"] = "51"
     put(split.link.stores["Pod"], {**body, "status": status})
-    for twin in split.far.get_super_store("Pod").list():
-        split.far.get_super_store("Pod").discard(twin, live=True)
+    for twin in split.far.twins.get_store("Pod").list():
+        split.far.twins.get_store("Pod").discard(twin, live=True)
     await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)
     assert len(evictions(split)) == 1
 

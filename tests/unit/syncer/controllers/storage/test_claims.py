@@ -48,7 +48,7 @@ async def test_a_refused_claim_is_reported_once_and_enqueued_by_its_class():
         await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert world.told() == ["SyncRejected"]
     assert not world.below.writes()
-    world.session.wake_waiters(world.key("StorageClass", "", "gold"))
+    world.session.work.wake_waiters(world.key("StorageClass", "", "gold"))
     assert len(world.session.queue) == 1
 
 
@@ -89,7 +89,7 @@ async def test_a_claim_is_filled_from_a_snapshot_of_the_tenant_only(twin_of, fie
     assert not world.below.writes()
     queued(world)
     world.super_has(SNAPSHOTS.kind, "s", metadata={"resourceVersion": "61"})
-    world.session.wake_waiters(world.key(SNAPSHOTS.kind, "web", "s"))
+    world.session.work.wake_waiters(world.key(SNAPSHOTS.kind, "web", "s"))
     assert (CLAIM, "web", "c") in queued(world)
     await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert world.below.writes() == [("create", CLAIM, "c")]
@@ -129,7 +129,7 @@ async def test_a_pod_that_names_a_class_is_enqueued_by_it():
     key = world.key("Pod", "web", "p")
     await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.told() == ["SyncRejected"]
-    world.session.wake_waiters(world.key("RuntimeClass", "", "kata"))
+    world.session.work.wake_waiters(world.key("RuntimeClass", "", "kata"))
     assert queued(world) == {("Pod", "web", "p")}
 
 

@@ -143,7 +143,7 @@ async def test_a_volume_waits_for_its_claims_namespace():
     with pytest.raises(NotReadyYet):
         await volumes.reconcile_volume(key, world.session)
     assert not world.below.writes()
-    world.session.wake_waiters(world.key("Namespace", "", "web"))
+    world.session.work.wake_waiters(world.key("Namespace", "", "web"))
     assert len(world.session.queue) == 2  # the claim waits for it as well
 
 
