@@ -4,28 +4,38 @@ Must not decide about single objects. Hazard: a kind counts as served only while
 complete. Otherwise an object that is not listed yet counts as deleted.
 """
 
-from syncer.clusters.super_cluster import SuperCluster
-from syncer.tenants.connection import TenantConnection
+from collections.abc import Callable, Collection, Mapping
+
+from kubeio.cache.store import Store
 
 
 class RuledKindState:
     """The state of the kinds that SyncRules declare. Targets have none."""
 
     def __init__(
-        self, connection: TenantConnection, super_cluster: SuperCluster, *, is_home: bool
+        self,
+        down: Collection[str],
+        *,
+        stores: Mapping[str, Store],
+        super_stores: Mapping[str, Store],
+        deletes_copies: Callable[[str], bool],
     ) -> None:
-        """`is_home` is whether the super cluster is the home cluster."""
-        self._connection = connection
-        self._super_cluster = super_cluster
-        self._is_home = is_home
+        """`down` are the kinds that are synced to the super cluster, and `stores` the tenant's.
+
+        `deletes_copies` returns whether the SyncRule of a kind no longer applies.
+        """
+        self._down = down
+        self._stores = stores
+        self._super_stores = super_stores
+        self._deletes_copies = deletes_copies
 
     def is_served(self, kind: str) -> bool:
         """Return whether both caches of a kind are complete. Only a SyncRule's may not be."""
-        if kind not in self._connection.ruled.down or not self._is_home:
+        if kind not in self._down:
             return True
-        store = self._super_cluster.stores.get(kind)
-        return self._connection.stores[kind].synced and store is not None and store.synced
+        store = self._super_stores.get(kind)
+        return self._stores[kind].synced and store is not None and store.synced
 
     def is_removed(self, kind: str) -> bool:
         """Return whether copies of a kind must go, because its SyncRule no longer applies."""
-        return self._is_home and self._connection.home_cluster.ruled.deletes_copies(kind)
+        return self._deletes_copies(kind)

@@ -70,7 +70,12 @@ class Session:
         down = connection.ruled.down if self.is_home else {}  # targets have none
         self.kinds = {**super_cluster.kinds, **down}
         self.ruled_mirrors = connection.ruled.mirrors if self.is_home else {}
-        self.ruled = RuledKindState(connection, super_cluster, is_home=self.is_home)
+        self.ruled = RuledKindState(
+            down.keys(),
+            stores=self.stores,
+            super_stores=super_cluster.stores,
+            deletes_copies=self._deletes_copies,
+        )
         self.super_client: ObjectReader = super_cluster.client
         self.work = SessionWork(self.queue, build_group(self.build_key("", "", "")))
         self.pods = PodIndex(tracks_names=connection.assignments.is_split)
@@ -175,11 +180,15 @@ class Session:
             self.work.enqueue(key, low=True)
         self.connection.enqueue_status()
 
+    def _deletes_copies(self, kind: str) -> bool:
+        """Return whether copies of a kind must go. Targets have no kinds of SyncRules."""
+        return self.is_home and self.connection.home_cluster.ruled.deletes_copies(kind)
+
     # Differences of a target, see `syncer.tenants.target_session`.
 
     def _build_scope(self) -> ClusterScope:
         """Return the scope of the super cluster. The view and the twins exist."""
-        return HomeScope(self.connection, self.name, self.build_key)
+        return HomeScope(self.connection.assignments, self.stores, self.name, self.build_key)
 
     def _get_network_source(self) -> Callable[[], TargetNetwork] | None:
         """Return the source of addresses that replace the tenant's own, or None."""

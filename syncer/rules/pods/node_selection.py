@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from syncer.model import builtin_policy, label_selectors
+from syncer.model.builtin_policy import PREFERRED, REQUIRED
 from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.rules.nodes.tenant_node_changes import NodeAdditions, TenantNodeChanges, TenantTaint
 from tenancy.policies import NodeView
 
 Json = Any
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 MAX_NAMED_NODES = 500
 """Maximum number of nodes that a pod may choose from by name. A pod with more eligible nodes gets a
 subset, and another pod gets another subset."""

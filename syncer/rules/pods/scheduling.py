@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from syncer.model import builtin_policy, label_selectors, object_meta
+from syncer.model.builtin_policy import PREFERRED as _PREFERRED
+from syncer.model.builtin_policy import REQUIRED as _REQUIRED
 from syncer.model.rejections import RejectionProblem
 from syncer.rules.nodes import node_pool
 from syncer.rules.nodes.tenant_node_changes import NO_CHANGES, TenantNodeChanges
 from syncer.rules.pods import node_selection, size_limits
-from syncer.rules.pods.node_selection import PREFERRED as _PREFERRED
-from syncer.rules.pods.node_selection import REQUIRED as _REQUIRED
 from syncer.rules.pods.node_selection import NodeSelection
 from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, MetadataSpec, NodesSpec, NodeView

@@ -15,7 +15,7 @@ from syncer.rules.network.policy_selectors import PolicySelectors
 
 
 class NetworkIndexes:
-    """What network rules look up about one tenant. Handlers of events keep it up to date."""
+    """Lookups of network rules about one tenant. Handlers of events keep them up to date."""
 
     def __init__(self, super_cluster: SuperCluster) -> None:
         """The indexes are empty until `fill`."""

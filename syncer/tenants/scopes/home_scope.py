@@ -4,11 +4,11 @@ Must not know targets. Hazard: pods of other clusters are not this cluster's own
 tenant objects are in the same caches.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from kubeio.cache.store import Entry, Store
 from syncer.model.keys import ASSIGNMENT, Key
-from syncer.tenants.connection import TenantConnection
+from syncer.placement.assignments import Assignments
 
 
 class HomeScope:
@@ -19,15 +19,17 @@ class HomeScope:
 
     def __init__(
         self,
-        connection: TenantConnection,
+        assignments: Assignments,
+        stores: Mapping[str, Store],
         name: str,
         build_key: Callable[[str, str, str], Key],
     ) -> None:
-        """`name` is that of the super cluster.
+        """`stores` are the tenant's caches, and `name` is that of the super cluster.
 
         `build_key` returns a key of the session by kind, namespace and name.
         """
-        self._connection = connection
+        self._assignments = assignments
+        self._stores = stores
         self._name = name
         self._build_key = build_key
 
@@ -41,7 +43,7 @@ class HomeScope:
 
     def list_shown_nodes(self) -> Store:
         """Return the tenant's cache of the nodes that are shown one by one."""
-        return self._connection.stores["Node"]
+        return self._stores["Node"]
 
     def is_concerned(self, kind: str, entry: Entry) -> bool:  # noqa: ARG002
         """Return True, because the home cluster has every object."""
@@ -49,12 +51,11 @@ class HomeScope:
 
     def is_assigned_here(self, pod: Entry) -> bool:
         """Return True if the home cluster is the assigned cluster of a pod."""
-        return self._connection.assignments.get_cluster(pod) == self._name
+        return self._assignments.get_cluster(pod) == self._name
 
     def iterate_unassigned(self) -> Iterable[Key]:
         """Yield the keys of the pods without an assigned cluster."""
-        stores = self._connection.stores
-        for entry in self._connection.assignments.list_unassigned(stores["Pod"]):
+        for entry in self._assignments.list_unassigned(self._stores["Pod"]):
             yield self._build_key(ASSIGNMENT, *entry.key)
 
     def request_namespace(self, space: Key) -> None:

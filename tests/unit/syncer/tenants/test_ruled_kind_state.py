@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from syncer.tenants.ruled_kind_state import RuledKindState
 from tenancy.sync_rules.specs import parse_sync_rule
 from tests.support.syncer.sessions import SessionWorld
+from tests.support.syncer.two_clusters import SplitWorld
 
 SPEC = {
     "resource": {"group": "example.com", "version": "v1", "kind": "Widget", "plural": "widgets"},
@@ -34,12 +34,10 @@ def test_a_kind_without_a_cache_in_the_super_cluster_is_not_served(world: Sessio
     assert not world.session.ruled.is_served("Widget")
 
 
-def test_copies_of_a_removed_rule_go_in_the_home_cluster_only(
-    world: SessionWorld, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(world.super_cluster.ruled, "deletes_copies", lambda kind: kind == "Old")
-    there = RuledKindState(world.link, world.super_cluster, is_home=False)
-    assert there.is_served("Widget")
-    for kinds, goes in ((world.session.ruled, True), (there, False)):
-        assert kinds.is_removed("Old") is goes
-        assert not kinds.is_removed("Widget")
+def test_copies_of_a_removed_rule_go_in_the_home_cluster_only(monkeypatch: pytest.MonkeyPatch):
+    split = SplitWorld()
+    monkeypatch.setattr(split.super_cluster.ruled, "deletes_copies", lambda kind: kind == "Old")
+    for session, goes in ((split.session, True), (split.far, False)):
+        assert session.ruled.is_removed("Old") is goes
+        assert not session.ruled.is_removed("Widget")
+        assert session.ruled.is_served("Pod")
