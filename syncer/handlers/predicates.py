@@ -8,7 +8,7 @@ skipped change is not reconciled until the resync.
 from kubeio.cache.store import Entry
 from syncer.controllers import sync_down
 from syncer.model.keys import Key
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.safety.expectations import ClusterSide, EventOrigin
 from syncer.tenants.session import Session
 
@@ -41,7 +41,7 @@ def is_pod_event_irrelevant(
     ):
         return False  # its twin may be in creation, and no later event would delete it
     # With grace period 0 and without a twin, only a finalizer keeps it.
-    return new.deleting and pod_facts.get_grace_seconds(new.decode()) == 0
+    return new.deleting and lifecycle.get_grace_seconds(new.decode()) == 0
 
 
 def has_expected_tenant_pod(session: Session, key: Key, twin: Entry | None) -> bool:
@@ -67,6 +67,6 @@ def is_grace_countdown(session: Session, key: Key, old: Entry | None, new: Entry
     if (old.labels, old.annotations) != (new.labels, new.annotations):
         return False
     before, now = old.decode(), new.decode()
-    return pod_facts.get_grace_seconds(now) == 0 and all(
+    return lifecycle.get_grace_seconds(now) == 0 and all(
         before.get(field) == now.get(field) for field in ("spec", "status")
     )

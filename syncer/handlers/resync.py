@@ -32,7 +32,7 @@ from syncer.model.keys import (
 from syncer.model.mirrored_kinds import MIRRORS_BY_KIND
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, ForbiddenObjectError, RejectedError
 from syncer.placement.assignments import UNASSIGNED
-from syncer.rules.pods import ephemeral_containers, lifecycle, pod_facts, pod_status, resize
+from syncer.rules.pods import ephemeral_containers, lifecycle, pod_patch, pod_status, resize
 from syncer.rules.pods.lifecycle import PodStep
 from syncer.rules.registry import KeyReconciler, SyncedKind
 from syncer.tenants.session import Session, Sessions
@@ -174,7 +174,7 @@ def _differs_in_tenant(
 
 def _pods_differ(pod: Object, twin: Object, key: Key, session: Session) -> bool:
     if (
-        lifecycle.decide_step(pod_facts.build_pod_state(pod), flow.build_twin_state(twin, session))
+        lifecycle.decide_step(lifecycle.build_pod_state(pod), flow.build_twin_state(twin, session))
         is not PodStep.SYNC
     ):
         return True
@@ -189,7 +189,7 @@ def _pods_differ(pod: Object, twin: Object, key: Key, session: Session) -> bool:
 
 
 def _is_node_choice_outdated(pod: Object, twin: Object, session: Session) -> bool:
-    is_waiting = not (twin["spec"].get("nodeName") or pod_facts.is_finished(twin))
+    is_waiting = not (twin["spec"].get("nodeName") or lifecycle.is_finished(twin))
     return is_waiting and node_selection.is_outdated(pod, twin, session)
 
 
@@ -199,7 +199,7 @@ def _is_changed_in_super(pod: Object, twin: Object, session: Session) -> bool:
         metadata["namespace"], metadata.get("labels") or {}
     )
     try:
-        patch = pod_facts.build_running_patch(
+        patch = pod_patch.build_running_patch(
             pod,
             twin,
             session.tenant,

@@ -19,7 +19,7 @@ from syncer.model.references import is_reserved_name, list_references
 from syncer.rules import events
 from syncer.rules.configuration import service_variables
 from syncer.rules.disruption_budgets import BUDGET
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.rules.storage import claims
 from syncer.safety.expectations import ClusterSide, EventOrigin
 from syncer.tenants.session import Session
@@ -139,7 +139,7 @@ class SuperEvents:
                 owner.uid,
                 was_deleting=super_pod.deleting,
                 # Without the kubelet's last update, the twin may only have lost its labels.
-                is_certain=live and pod_facts.was_force_deleted(last),
+                is_certain=live and lifecycle.was_force_deleted(last),
             )
 
     def _handle_kind_served(self, kind: str) -> None:

@@ -17,7 +17,7 @@ from syncer.model import mirrored_kinds
 from syncer.model.keys import ADDRESS, NODE, QUOTA_REPORT, TOKEN, VOLUME, Key
 from syncer.model.pod_index import PodIndexChanges
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.rules.quota import quota_objects
 from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import ClusterSide, EventOrigin
@@ -120,7 +120,7 @@ class TenantEvents:
             kind = session.kinds[key.kind]
             if not session.twins.is_twin(sync_down.read_pair(kind, key, session).super_x, old.uid):
                 return  # without a twin the record would stay, and live reads prove late ends
-            forced = key.kind == "Pod" and pod_facts.was_force_deleted(old.decode())
+            forced = key.kind == "Pod" and lifecycle.was_force_deleted(old.decode())
             session.proven_deletes.record_tenant_end(key, old.uid, forced=forced)
         else:
             session.connection.request_store_check()  # absent from a list: another store, perhaps

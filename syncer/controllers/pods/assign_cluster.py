@@ -22,7 +22,7 @@ from syncer.model.unstructured import as_mapping
 from syncer.placement.assignments import UNASSIGNED
 from syncer.rules.placement import cluster_scheduler, target_node
 from syncer.rules.placement.cluster_scheduler import NoFit
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.rules.registry import SyncedKind
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.tenants.session import Session
@@ -51,7 +51,7 @@ async def reconcile_assignment(key: Key, session: Session) -> Result:
     if tenant_x.deleting:
         return _restore_assignment(key, tenant_x, session)
     pod = tenant_x.decode()
-    if pod_facts.has_scheduling_gates(pod) or pod_facts.is_finished(pod):
+    if lifecycle.has_scheduling_gates(pod) or lifecycle.is_finished(pod):
         return Done()
     assigned = assignments.get_cluster(tenant_x)
     if assigned != UNASSIGNED:

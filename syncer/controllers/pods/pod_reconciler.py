@@ -37,7 +37,7 @@ from syncer.model import decide
 from syncer.model.decide import AwaitTwinEnd, DeleteGrounds, DeleteTwin, ReportForeign
 from syncer.model.keys import Key, get_tenant_namespace
 from syncer.rules import status_ownership
-from syncer.rules.pods import lifecycle, pod_facts, pod_status
+from syncer.rules.pods import lifecycle, pod_status
 from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState
 from syncer.rules.registry import SyncedKind
 from syncer.rules.status_ownership import POD_OWNERSHIP
@@ -89,7 +89,7 @@ async def reconcile_pod(kind: SyncedKind, key: Key, session: Session) -> Result:
     if tenant_x is None or not (super_x is None or tenant_x.deleting or is_own):
         return await _reconcile_unpaired(kind, pair, session)
     pod = tenant_x.decode()
-    side = pod_facts.build_pod_state(
+    side = lifecycle.build_pod_state(
         pod,
         had_twin=session.lost_twins.is_bound_twin_lost(tenant_x.uid),
         was_taken=session.lost_twins.was_twin_deleting(tenant_x.uid),
@@ -111,7 +111,7 @@ async def reconcile_pod(kind: SyncedKind, key: Key, session: Session) -> Result:
 
 def build_twin_state(twin: Object, session: Session) -> SuperPodState:
     """Return the lifecycle facts of a super pod, with the tenant's name of its node."""
-    side = pod_facts.build_twin_state(twin)
+    side = lifecycle.build_twin_state(twin)
     return side._replace(node=session.scope.get_shown_node(side.node)) if side.node else side
 
 
@@ -158,7 +158,7 @@ async def _do_nothing(both: ExistingPod) -> Result:
 
 
 async def _create_twin(both: ExistingPod) -> Result:
-    if pod_facts.has_scheduling_gates(both.pod):
+    if lifecycle.has_scheduling_gates(both.pod):
         return Done()
     assign_cluster.check_may_create(both.tenant_x, both.session)
     try:
@@ -182,7 +182,7 @@ async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
     problem: errors.ApiError | NotReadyYet | None = None
     node = twin["spec"].get("nodeName") or ""
     is_bound_now = False
-    waits = not (node or both.state.deleting or pod_facts.is_finished(twin))
+    waits = not (node or both.state.deleting or lifecycle.is_finished(twin))
     if waits and (
         await node_selection.reject_by_node(
             kind, key, both.pod, twin, session, tenant_x=tenant_x, super_x=super_x
@@ -272,8 +272,8 @@ def _build_shown_status(pod: Object, twin: Object, session: Session) -> Object:
     return pod_status.build_shown_status(
         pod,
         session.sanitizer.sanitize_status(twin, node=node),
-        pod_facts.build_name_pairs(pod, twin, session.tenant),
-        hidden=pod_facts.list_hidden_status_fields(session.view.policy),
+        pod_status.build_name_pairs(pod, twin, session.tenant),
+        hidden=pod_status.list_hidden_status_fields(session.view.policy),
     )
 
 
@@ -312,7 +312,7 @@ async def _sync_status_up(
 async def _delete_twin(both: ExistingPod, own: OwnTwin) -> Result:
     await both.session.proven_deletes.delete_proven(
         DeleteTarget(key=both.key, resource=PODS, entry=own.super_x, grounds=DeleteGrounds.MARKED),
-        grace_seconds=pod_facts.compute_twin_grace(both.state),
+        grace_seconds=lifecycle.compute_twin_grace(both.state),
     )
     return Done()  # the twin's status until its end comes with its events
 
@@ -320,7 +320,7 @@ async def _delete_twin(both: ExistingPod, own: OwnTwin) -> Result:
 async def _evict_tenant_pod(both: ExistingPod, own: OwnTwin) -> Result:
     """Report a deletion by the super cluster, and delete the tenant pod with the same grace."""
     await _sync_status_up(both, own.twin, both.session)
-    await _delete_with_grace(both, own.super_x, pod_facts.build_twin_state(own.twin).grace_seconds)
+    await _delete_with_grace(both, own.super_x, lifecycle.build_twin_state(own.twin).grace_seconds)
     return Done()
 
 

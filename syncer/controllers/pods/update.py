@@ -22,7 +22,14 @@ from syncer.model.rejections import (
     RejectionProblem,
     build_malformed_rejection,
 )
-from syncer.rules.pods import environment, ephemeral_containers, pod_facts, pod_status, resize
+from syncer.rules.pods import (
+    environment,
+    ephemeral_containers,
+    lifecycle,
+    pod_patch,
+    pod_status,
+    resize,
+)
 from syncer.rules.registry import SyncedKind
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import SUPER_SIDE
@@ -102,7 +109,7 @@ def _build_patches(
         return [
             (
                 "",
-                pod_facts.build_running_patch(
+                pod_patch.build_running_patch(
                     pod,
                     twin,
                     session.tenant,
@@ -113,7 +120,7 @@ def _build_patches(
                     ),
                 ),
             ),
-            ("resize", None if pod_facts.is_finished(twin) else resize.build_patch(pod, twin)),
+            ("resize", None if lifecycle.is_finished(twin) else resize.build_patch(pod, twin)),
             ("status", pod_status.build_gate_patch(pod, twin)),
         ]
     except MALFORMED_OBJECT_ERRORS as stumble:  # etcd may hold objects that no API server accepts
@@ -129,7 +136,7 @@ async def _select_new_containers(
     """
     if not pod["spec"].get(
         ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD
-    ) or pod_facts.is_finished(twin):
+    ) or lifecycle.is_finished(twin):
         return []
     found: list[Object] = []
     problems: Sequence[RejectionProblem] = ()
