@@ -15,7 +15,7 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import reverted_edits
-from syncer.controllers.sync_down import NAME_TAKEN
+from syncer.controllers.cached_objects import NAME_TAKEN
 from syncer.model import diff, mirrored_kinds
 from syncer.model.keys import Key
 from syncer.model.mirrored_kinds import ComparedShape

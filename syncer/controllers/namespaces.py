@@ -8,7 +8,7 @@ mounted token must be reset. Otherwise every pod of the namespace would get them
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, Result
-from syncer.controllers import quotas, sync_down
+from syncer.controllers import cached_objects, quotas, sync_down
 from syncer.model.keys import DEFAULT_POLICY, Key
 from syncer.rules import namespaces
 from syncer.rules.registry import SyncedKind
@@ -26,7 +26,7 @@ async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> R
 
 async def _reconcile_with_account(kind: SyncedKind, key: Key, session: Session) -> Result:
     verdict = await sync_down.reconcile(kind, key, session)
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     tenant_x, below = pair.tenant_x, session.view.get_super_namespace(key.name)
     if tenant_x is None or not isinstance(verdict, Done):
         return verdict

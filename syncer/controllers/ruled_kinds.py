@@ -8,7 +8,7 @@ sides nothing may be concluded. Otherwise a CRD that is missing for a moment del
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import mirrors, sync_down, sync_up
+from syncer.controllers import cached_objects, mirrors, sync_down, sync_up
 from syncer.model import mirrored_kinds
 from syncer.model.keys import Key
 from syncer.rules.custom.ruled_kinds import RuledMirror
@@ -43,7 +43,7 @@ async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
 
     An existing copy stays. It was created for the claim of that time.
     """
-    pair = sync_down.read_pair(row, key, session)
+    pair = cached_objects.read_pair(row, key, session)
     tenant_x = pair.tenant_x
     if row.list_awaited is None or tenant_x is None or tenant_x.deleting or not pair.wanted:
         return
@@ -51,7 +51,7 @@ async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
         return
     for field, namespace, name in row.list_awaited(tenant_x.decode()):
         other = session.build_key(claims.CLAIM, namespace, name)
-        if not sync_down.has_own_twin(other, session):
+        if not cached_objects.has_own_twin(other, session):
             session.work.add_waiter(other, key)
             message = (
                 f"{field}: the claim {name} is not in the super cluster yet. This object is created"

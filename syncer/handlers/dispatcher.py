@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.controllers import (
+    cached_objects,
     disruption_budgets,
     events,
     mirrors,
@@ -133,7 +134,7 @@ class Dispatcher:
             if not held:
                 session.quota.finish_key(key, is_done=isinstance(verdict, Done))
             if session.expectations.finish_key(key) and key.kind in session.kinds:
-                sync_down.enqueue(session.kinds[key.kind], key, session)
+                cached_objects.enqueue(session.kinds[key.kind], key, session)
         session.metrics.clear_suspicion(key)
         if isinstance(verdict, Done):
             session.synced_states.pop_deletion(key)  # the object is not shown any longer

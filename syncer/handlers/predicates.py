@@ -6,7 +6,7 @@ skipped change is not reconciled until the resync.
 """
 
 from kubeio.cache.store import Entry
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.model.keys import Key
 from syncer.rules.pods import lifecycle
 from syncer.safety.expectations import ClusterSide, EventOrigin
@@ -24,7 +24,7 @@ def enqueue_pod(
     if origin is EventOrigin.FOREIGN and new is not None and session.queue.is_processing(key):
         session.expectations.keep_early_event(side, key, new)
     else:
-        sync_down.enqueue(session.kinds[key.kind], key, session)
+        cached_objects.enqueue(session.kinds[key.kind], key, session)
 
 
 def is_pod_event_irrelevant(
@@ -33,7 +33,7 @@ def is_pod_event_irrelevant(
     """Return True if an event of a tenant pod needs no work. Half of the events need none."""
     if origin is EventOrigin.OWN_UNCHANGED and new is not None:
         return True
-    twin = sync_down.read_pair(session.kinds[key.kind], key, session).super_x
+    twin = cached_objects.read_pair(session.kinds[key.kind], key, session).super_x
     if twin is not None or new is None:
         return twin is None
     if session.queue.is_processing(key) or session.expectations.is_behind(

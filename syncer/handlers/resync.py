@@ -10,10 +10,10 @@ import time
 import structlog
 
 from kubeio import Object
-from syncer.controllers import sync_down, sync_up
+from syncer.controllers import cached_objects, sync_up
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.pods import assign_cluster, node_selection, pod_networks
 from syncer.controllers.pods import pod_reconciler as flow
-from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
 from syncer.model.decide import CompareTwin, NoAction
 from syncer.model.keys import (
@@ -119,7 +119,7 @@ def has_work(key: Key, session: Session) -> bool:
         return key.kind in session.ruled_mirrors or session.ruled.is_removed(key.kind)
     if not session.ruled.is_served(key.kind):
         return False
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     if session.twins.is_behind(key, pair.tenant_x, pair.super_x) or _is_assigned_elsewhere(
         pair, session
     ):

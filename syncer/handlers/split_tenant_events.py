@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kubeio.cache.store import Entry
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.handlers import dependents
 from syncer.handlers.tenant_events import TenantEvents, index_pod
 from syncer.model.keys import ASSIGNMENT, NODE, Key
@@ -74,7 +74,7 @@ class SplitTenantEvents(TenantEvents):
             UNASSIGNED,
         ):
             return False
-        return sync_down.read_pair(session.kinds[key.kind], key, session).super_x is None
+        return cached_objects.read_pair(session.kinds[key.kind], key, session).super_x is None
 
     def _handle_deleted(self, key: Key, old: Entry | None, *, live: bool) -> None:
         if key.kind == "Service" and old is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kubeio.cache.store import Entry, EventHandler, Store
 from kubeio.resource_version import parse_revision
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.handlers import dependents, predicates
 from syncer.model import mirrored_kinds
 from syncer.model.keys import ADDRESS, NODE, QUOTA_REPORT, TOKEN, VOLUME, Key
@@ -118,7 +118,9 @@ class TenantEvents:
         session = self.session
         if live:
             kind = session.kinds[key.kind]
-            if not session.twins.is_twin(sync_down.read_pair(kind, key, session).super_x, old.uid):
+            if not session.twins.is_twin(
+                cached_objects.read_pair(kind, key, session).super_x, old.uid
+            ):
                 return  # without a twin the record would stay, and live reads prove late ends
             forced = key.kind == "Pod" and lifecycle.was_force_deleted(old.decode())
             session.proven_deletes.record_tenant_end(key, old.uid, forced=forced)

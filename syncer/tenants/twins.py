@@ -14,6 +14,7 @@ from syncer.clusters.super_cluster import SuperCluster
 from syncer.model import decide
 from syncer.model.decide import SuperState
 from syncer.model.keys import Key
+from syncer.model.references import ObjectReference, list_references
 from syncer.model.tenant_view import TenantView
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.tenants.session_work import SessionWork
@@ -62,6 +63,14 @@ class Twins:
         awaited = self._expectations
         return awaited.is_behind(ClusterSide.TENANT, key, tenant_x) or awaited.is_behind(
             ClusterSide.SUPER, key, super_x
+        )
+
+    def is_named_by_pod(self, ref: ObjectReference, super_namespace: str) -> bool:
+        """Return True if a super pod still names an object that no tenant pod needs any longer."""
+        spelled = f'"{ref.name}"'.encode()
+        return any(
+            spelled in pod.body and ref in list_references(pod.decode().get("spec") or {})
+            for pod in self.get_store("Pod").list(super_namespace)
         )
 
     @contextmanager

@@ -16,7 +16,7 @@ from kubeio.cache.reflector import ReflectorOptions
 from kubeio.cache.store import parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.clusters.super_cluster import SuperCluster
-from syncer.controllers import adoption, sync_down
+from syncer.controllers import adoption, cached_objects, sync_down
 from syncer.model.decide import DeleteGrounds
 from syncer.rules import registry
 from syncer.safety.proven_deletes import DeleteTarget
@@ -128,7 +128,7 @@ async def test_a_name_that_another_registration_has_is_taken(far: Session, regis
 
     far.event_recorder.record = tell  # type: ignore[method-assign,assignment]
     await sync_down.resolve_name_conflict(registry.KINDS_BY_NAME["ConfigMap"], tenant_x, twin, far)
-    assert told == [sync_down.NAME_TAKEN]
+    assert told == [cached_objects.NAME_TAKEN]
     assert api.writes() == []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.controllers.pods import assign_cluster, candidates
 from syncer.controllers.pods import pod_reconciler as pod_flow
 from syncer.handlers import resync, split_tenant_events
@@ -73,7 +73,7 @@ def test_nothing_a_pod_needs_goes_where_nothing_is_granted(split: SplitWorld, fo
     assert not split.far.pods.has_namespace("web")
     for kind, namespace, name in (("Namespace", "", "web"), ("Secret", "web", "s")):
         key = split.far.build_key(kind, namespace, name)
-        assert not sync_down.read_pair(registry.KINDS_BY_NAME[kind], key, split.far).wanted
+        assert not cached_objects.read_pair(registry.KINDS_BY_NAME[kind], key, split.far).wanted
         assert key not in set(split.far.all_keys.list_keys())
     is_bound = "nodeName" in forged
     assert (key_of(split.far) in set(split.far.all_keys.list_keys())) == is_bound, (

@@ -10,7 +10,7 @@ follow rules that the syncer did not write.
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import adoption, sync_down
+from syncer.controllers import adoption, cached_objects
 from syncer.model.keys import Key
 from syncer.rules.registry import SyncedKind
 from syncer.safety import proven_deletes
@@ -82,6 +82,6 @@ async def _resolve_name_conflict(
         kind.resource, key.name, namespace=wanted["metadata"]["namespace"], metadata_only=True
     )
     if not session.tenant.owns(live["metadata"]):
-        return RequeueAfter(sync_down.FOREIGN_RETRY_SECONDS)
+        return RequeueAfter(cached_objects.FOREIGN_RETRY_SECONDS)
     await adoption.restore_labels(kind, live["metadata"], session)
     return RequeueAfter(CACHE_BEHIND_SECONDS)

@@ -13,8 +13,8 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import sync_down
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.pods import candidates, node_selection, reschedule
-from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
 from syncer.model.decide import DeleteTwin
 from syncer.model.keys import ASSIGNMENT, Key

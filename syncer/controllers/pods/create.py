@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet, Result
-from syncer.controllers import adoption, quotas, rejection_events, sync_down
+from syncer.controllers import adoption, cached_objects, quotas, rejection_events, sync_down
 from syncer.controllers.pods import (
     node_selection,
     pod_claims,
@@ -325,7 +325,9 @@ def _is_write_in_flight(dependency: Key, session: Session) -> bool:
         below = session.view.get_super_namespace(dependency.namespace)
         entry = session.twins.get_store(SECRETS.kind).get(below, dependency.name)
     else:
-        entry = sync_down.read_pair(session.kinds[dependency.kind], dependency, session).super_x
+        entry = cached_objects.read_pair(
+            session.kinds[dependency.kind], dependency, session
+        ).super_x
     return session.expectations.is_behind(ClusterSide.SUPER, dependency, entry)
 
 
@@ -343,7 +345,7 @@ async def _wait_for_own_claims(key: Key, tenant_x: Entry, pod: Object, session: 
             " Rename the volume, or delete the claim (rule ephemeral-claim)."
         )
         await session.event_recorder.record(
-            PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
+            PODS, tenant_x, reason=cached_objects.NAME_TAKEN, message=message
         )
         raise NotReadyYet(
             "the claim of an ephemeral volume is not the pod's", FOREIGN_RETRY_SECONDS
@@ -370,7 +372,7 @@ async def _refuse_foreign_objects(
     ):
         kind = session.kinds[ref.kind]
         needed = session.build_key(ref.kind, key.namespace, ref.name)
-        if _is_own_object(sync_down.read_pair(kind, needed, session).super_x, session):
+        if _is_own_object(cached_objects.read_pair(kind, needed, session).super_x, session):
             continue
         try:
             live = await session.super_client.get(
@@ -387,7 +389,7 @@ async def _refuse_foreign_objects(
                 " owner. Choose another name (rule name-taken)."
             )
             await session.event_recorder.record(
-                PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
+                PODS, tenant_x, reason=cached_objects.NAME_TAKEN, message=message
             )
             raise NotReadyYet(
                 "a name that the pod refers to is used by an object of another owner",
@@ -401,7 +403,7 @@ def _is_own_object(entry: Entry | None, session: Session) -> bool:
 
 def _is_synced_down(kind: SyncedKind, key: Key, session: Session) -> bool:
     """Return True if an object is synced in its newest state, or never will be."""
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     if pair.tenant_x is None or pair.tenant_x.deleting:
         return True
     try:

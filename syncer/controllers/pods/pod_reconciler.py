@@ -16,10 +16,12 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import (
     adoption,
+    cached_objects,
     rejection_events,
     sync_down,
     sync_up,
 )
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.nodes import drain, node_reconciler, target_node_reconciler
 from syncer.controllers.pods import (
     assign_cluster,
@@ -31,7 +33,6 @@ from syncer.controllers.pods import (
     unreachable_target,
     update,
 )
-from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model import decide
 from syncer.model.decide import AwaitTwinEnd, DeleteGrounds, DeleteTwin, ReportForeign
@@ -73,7 +74,7 @@ class OwnTwin(NamedTuple):
 
 async def reconcile_pod(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one pod."""
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if session.twins.is_behind(key, tenant_x, super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
@@ -411,7 +412,7 @@ async def _delete_tenant_pod(
 
     Requests were sent meanwhile, and another writer may have created a twin. That twin is synced.
     """
-    twin = sync_down.read_pair(both.kind, both.key, both.session).super_x
+    twin = cached_objects.read_pair(both.kind, both.key, both.session).super_x
     is_known = twin is None or (super_x is not None and super_x.uid == twin.uid)
     if not is_known and both.session.twins.is_twin(twin, both.tenant_x.uid):
         raise NotReadyYet("the twin was replaced", CACHE_BEHIND_SECONDS)

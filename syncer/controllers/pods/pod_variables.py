@@ -13,7 +13,7 @@ from typing import Any
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import adoption, live_reads, rejection_events, sync_down
+from syncer.controllers import adoption, cached_objects, live_reads, rejection_events
 from syncer.model.keys import SERVICE_VARIABLES, Key
 from syncer.model.references import ObjectReference
 from syncer.model.tenant_view import API_SERVICE
@@ -149,7 +149,7 @@ def _is_needed(key: Key, session: Session) -> bool:
         has_pods = bool(session.stores["Pod"].list(key.namespace))
     below = session.view.get_super_namespace(key.namespace)
     ref = ObjectReference(CONFIG_MAPS.kind, key.name)
-    return has_pods or sync_down.is_used_in_super(ref, below, session)
+    return has_pods or session.twins.is_named_by_pod(ref, below)
 
 
 async def _create(key: Key, wanted: Object, session: Session) -> Result:
@@ -210,9 +210,9 @@ async def _report_name_taken(key: Key, session: Session) -> Result:
     )
     for tenant_x in _list_waiting_pods(key, session):
         await session.event_recorder.record(
-            PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
+            PODS, tenant_x, reason=cached_objects.NAME_TAKEN, message=message
         )
-    return RequeueAfter(sync_down.FOREIGN_RETRY_SECONDS)
+    return RequeueAfter(cached_objects.FOREIGN_RETRY_SECONDS)
 
 
 def _list_waiting_pods(key: Key, session: Session) -> list[Entry]:

@@ -14,7 +14,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.controllers.pods import candidates
 from syncer.model import decide
 from syncer.model.keys import Key
@@ -88,7 +88,7 @@ def _compute_seconds_left(
     key: Key, there: Session, state: RescheduleState, now: float
 ) -> float | None:
     """Return how long the twin is still waited for in seconds. None: it has no problem."""
-    twin = sync_down.read_pair(
+    twin = cached_objects.read_pair(
         there.kinds[PODS.kind], candidates.build_pod_key(key, there), there
     ).super_x
     if twin is None:
@@ -114,7 +114,7 @@ async def wait_until_left(
         assignments.get_reschedule_state(tenant_x.uid),
         session.now(),
     )
-    twin = sync_down.read_pair(there.kinds[PODS.kind], pod_key, there).super_x
+    twin = cached_objects.read_pair(there.kinds[PODS.kind], pod_key, there).super_x
     is_own = twin is not None and there.twins.is_twin(twin, tenant_x.uid)
     if is_own and twin is not None and as_mapping(twin.decode().get("spec")).get("nodeName"):
         assignments.reassign(tenant_x, assigned)  # it was bound at the same moment, and stays

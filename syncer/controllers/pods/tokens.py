@@ -14,7 +14,6 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.controllers import adoption
-from syncer.controllers.sync_down import is_used_in_super
 from syncer.model.keys import TOKEN, Key
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
 from syncer.rules.pods import token_specs
@@ -60,8 +59,8 @@ async def reconcile_token(key: Key, session: Session) -> Result:
         return Done()
     # The Secret of an earlier account may outlive the account.
     mounted = ObjectReference(SECRETS.kind, entry.name)
-    if not is_token_needed(token, session) and not is_used_in_super(
-        mounted, entry.namespace, session
+    if not is_token_needed(token, session) and not session.twins.is_named_by_pod(
+        mounted, entry.namespace
     ):
         lingering = session.grace_timers.get_remaining_grace(key)
         if lingering > 0:

@@ -11,6 +11,7 @@ from kubeio import Object
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import rejection_events, reverted_edits, sync_down, sync_up
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.mirrors import (
     delete_mirror,
     must_leave_unchanged,
@@ -18,7 +19,6 @@ from syncer.controllers.mirrors import (
     record_current,
     write_mirror,
 )
-from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model import decide, mirrored_kinds
 from syncer.model.decide import AwaitTwinEnd, DeleteTwin, ReportForeign

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.handlers.split_tenant_events import TargetTenantEvents
 from syncer.model.keys import ASSIGNMENT, HOME
 from syncer.placement.assignments import UNASSIGNED
@@ -163,9 +163,9 @@ def test_a_config_map_goes_where_a_pod_refers_to_it_whatever_the_policy_is(
     object.__setattr__(split.far.view, "policy", _with(split.far.view.policy, sync, policy))
     entry = split.tenant_has("ConfigMap", "c")
     key = split.far.build_key("ConfigMap", "web", "c")
-    assert not sync_down.read_pair(registry.KINDS_BY_NAME["ConfigMap"], key, split.far).wanted
+    assert not cached_objects.read_pair(registry.KINDS_BY_NAME["ConfigMap"], key, split.far).wanted
     split.pod(record="c2/0", volumes=[{"name": "v", "configMap": {"name": "c"}}])
-    assert sync_down.read_pair(registry.KINDS_BY_NAME["ConfigMap"], key, split.far).wanted
+    assert cached_objects.read_pair(registry.KINDS_BY_NAME["ConfigMap"], key, split.far).wanted
     assert entry.name == "c"
 
 
@@ -181,7 +181,7 @@ def test_a_namespace_is_there_while_a_pod_is_seated_or_a_twin_is_left(split: Spl
     key, kind = split.far.build_key("Namespace", "", "web"), registry.KINDS_BY_NAME["Namespace"]
 
     def wanted() -> bool:
-        return sync_down.read_pair(kind, key, split.far).wanted
+        return cached_objects.read_pair(kind, key, split.far).wanted
 
     assert not wanted()
     entry = split.pod(record="c2/0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeio.controller.worker import NotReadyYet
+from syncer.model.references import ObjectReference
 from syncer.safety.expectations import ClusterSide
 from tenancy import wellknown
 from tests.support.syncer.sessions import SessionWorld, put
@@ -75,3 +76,13 @@ def test_the_recorded_revisions_of_the_tenants_twins_are_listed(world: SessionWo
     body["metadata"]["annotations"][wellknown.STORE_REVISION] = "70"
     put(world.session.twins.get_store("ConfigMap"), body)
     assert sorted(world.session.twins.iterate_stamps()) == sorted([*before, 70])
+
+
+@pytest.mark.parametrize(("secret", "named"), [("mounted", True), ("other", False)])
+def test_an_object_is_named_while_a_super_pod_mounts_it(
+    world: SessionWorld, secret: str, named: bool
+):
+    volume = {"name": "v", "secret": {"secretName": "mounted"}}
+    world.super_has("Pod", "p", spec={"volumes": [volume]})
+    ref = ObjectReference("Secret", secret)
+    assert world.session.twins.is_named_by_pod(ref, world.below.space) is named

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects, sync_down
 from syncer.controllers.pods import pod_reconciler
 from syncer.controllers.storage import claims
 from syncer.handlers.tenant_events import TenantEvents
@@ -165,7 +165,7 @@ async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volume
     assert ("Pod", "web", "p") in queued(world)
     with pytest.raises(NotReadyYet):
         await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
-    assert world.told() == [sync_down.NAME_TAKEN]
+    assert world.told() == [cached_objects.NAME_TAKEN]
     assert "rule ephemeral-claim" in world.above.bodies[-1]["message"]
     assert world.below.writes() == []
     world.tenant_has(CLAIM, "p-v", spec={}, metadata=made_for("p") | {"resourceVersion": "51"})
