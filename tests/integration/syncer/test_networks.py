@@ -238,7 +238,7 @@ async def test_without_the_kind_in_the_super_cluster_the_tenant_is_informed(own:
         name = tenant_crds.build_crd(NETWORK_ATTACHMENTS.kind)["metadata"]["name"]
         await own.super_client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
         await eventually(
-            lambda: own.running[-1].home.ruled.is_served(NETWORK_ATTACHMENTS.kind),
+            lambda: own.running[-1].home.is_served(NETWORK_ATTACHMENTS.kind),
             until=lambda served: not served,
         )
         await create(own, NETWORK_ATTACHMENTS, space, attachment("lab", bridge()))
