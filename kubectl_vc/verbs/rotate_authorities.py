@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kubectl_vc.client import lookup, server_authority
+from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, printers
@@ -133,6 +133,8 @@ def check_ended(trust: Mapping[str, Any], now: datetime) -> None:
 
     `trust` is the ConfigMap in which vc-manager publishes it.
     """
+    from kubectl_vc.client import server_authority  # noqa: PLC0415 - other verbs need no x509
+
     pem = str((trust.get("data") or {}).get(wellknown.AGENT_SERVING_TRUST_KEY) or "")
     end = server_authority.find_end(pem.encode())
     if end is None:
