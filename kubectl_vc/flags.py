@@ -25,6 +25,7 @@ class RotatedAuthority(StrEnum):
     FRONT_PROXY = "front-proxy"
     SERVICE_ACCOUNT = "service-account"
     AGENT_CLIENT = "agent-client"
+    AGENT_SERVING = "agent-serving"
 
 
 def parse_seconds(text: str | float) -> float:
@@ -271,8 +272,8 @@ AuthoritiesFlag = Annotated[
     Option(
         "--authority",
         show_default=False,
-        help="Authority to replace, may be repeated. agent-client belongs to all virtual clusters"
-        " and needs no NAME.",
+        help="Authority to replace, may be repeated. agent-client and agent-serving belong to all"
+        " virtual clusters and need no NAME. agent-serving is replaced after its end only.",
     ),
 ]
 ForceDropFlag = Annotated[

@@ -260,6 +260,8 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     """Manifests of `spec.addons` that were applied in full."""
     held_store: HeldStore | None = None
     """None while deletes are not held."""
+    disconnected_for_restore: str = ""
+    """Request of the restore that the syncer has disconnected for. Empty without one."""
     restore: RestoreStatus | None = None
     """None: no snapshot was ever restored."""
     conditions: tuple[dict[str, Any], ...] = ()

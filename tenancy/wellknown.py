@@ -279,6 +279,8 @@ AGENT_SERVING_SIGNER = f"{DOMAIN}/vn-agent-serving"
 """signerName of the CSRs for an agent pod's serving certificate."""
 AGENT_CLIENT_TRUST = "vn-agent-trust"
 """ConfigMap in the manager's namespace: `client-ca.crt`, the authorities of agents' callers."""
+AGENT_SERVING_TRUST_KEY = "serving-ca.crt"
+"""Another key of that ConfigMap: the authority of the agents' serving certificates."""
 AGENT_ACCESS = "vn-agent-access"
 """ConfigMap in the manager's namespace: the calls that each tenant's policy lets agents answer."""
 ENCRYPTION_SECRET = "encryption-keys"  # noqa: S105 - a name
@@ -307,6 +309,14 @@ AGENT_CLIENT_AUTHORITY = "agent-client"
 """The authority of all tenants' certificates for agents."""
 AGENT_CLIENT_AUTHORITY_SECRET = "vn-agent-client-ca"  # noqa: S105 - a name
 """Its Secret, in the manager's namespace. Annotations of the Secret request a rotation."""
+AGENT_SERVING_AUTHORITY = "agent-serving"
+"""The authority of the agents' serving certificates. It is replaced only after its end."""
+AGENT_SERVING_AUTHORITY_SECRET = "vn-agent-serving-ca"  # noqa: S105 - a name
+SHARED_AUTHORITIES = {
+    AGENT_CLIENT_AUTHORITY: AGENT_CLIENT_AUTHORITY_SECRET,
+    AGENT_SERVING_AUTHORITY: AGENT_SERVING_AUTHORITY_SECRET,
+}
+"""Authorities that belong to no tenant, and their Secrets in the manager's namespace."""
 ROTATE_PREFIX = f"rotate.{DOMAIN}/"
 """Prefix of annotations of a VirtualCluster. The rest is an authority, the value an RFC 3339 time.
 

@@ -25,6 +25,8 @@ NodesByName = Mapping[str, Mapping[str, Any]]
 _AGENT_PORT_NAME = "kubelet"
 """Name of the port of vn-agent that tenants' API servers use."""
 _KUBELET_PORT = 10250
+_DNS_PORT = 53
+"""Port of a DNS Service. Its other ports serve metrics."""
 _API_SERVICE_PORTS = (443, API_PORT)
 _AUDIT_SERVERS = (Target.DECOY_POD, Target.DECOY_SERVICE)
 """Targets behind the audit's own server, which listens at each address of its pod."""
@@ -82,6 +84,8 @@ class SuperObjects:
     """The Service `kubernetes`."""
     api_slices: Items
     """Its EndpointSlices."""
+    dns_services: Items = ()
+    """The Services of its DNS."""
 
 
 def find_endpoints(
@@ -94,6 +98,7 @@ def find_endpoints(
         *_find_decoy(decoy, nodes),
         *_find_components(super_cluster.component_pods, nodes),
         *_find_super_api(super_cluster),
+        *_of_services(Target.SUPER_DNS, super_cluster.dns_services),
         *_find_kubelets(nodes),
         *(TargetAddress(Target.METADATA, host, port) for host, port in METADATA_ADDRESSES),
     ]
@@ -211,7 +216,8 @@ def _of_services(target: Target, services: Items) -> Iterator[TargetAddress]:
     for service in services:
         for host, is_further in _mark_further(list_cluster_ips(service)):
             for port in service["spec"].get("ports") or ():
-                if port.get("protocol", "TCP") == "TCP":
+                is_dns = target is not Target.SUPER_DNS or port["port"] == _DNS_PORT
+                if port.get("protocol", "TCP") == "TCP" and is_dns:
                     yield TargetAddress(
                         target,
                         host,

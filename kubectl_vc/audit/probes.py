@@ -48,6 +48,7 @@ class Target(StrEnum):
     COMPONENT = "component"
     AGENT = "agent"
     SUPER_API = "super API server"
+    SUPER_DNS = "super cluster's DNS"
     KUBELET = "kubelet"
     METADATA = "metadata address"
 
@@ -104,6 +105,10 @@ PACKET_PROBES: tuple[PacketProbe, ...] = (
     *_closed("component", Target.COMPONENT, Place.NODE),
     PacketProbe("agent-from-pod", Place.TENANT_POD, Target.AGENT, Answer.REFUSED, Place.NODE),
     *_closed("super-api", Target.SUPER_API, Place.NODE),
+    # Control planes may use it (`vcmanager.plan.network.root_policies`).
+    PacketProbe(
+        "super-dns-from-pod", Place.TENANT_POD, Target.SUPER_DNS, Answer.REFUSED, Place.NODE
+    ),
     *_closed("kubelet", Target.KUBELET, Place.NODE),
     *_closed("metadata", Target.METADATA, Place.NODE, may_be_absent=True),
 )

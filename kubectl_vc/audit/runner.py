@@ -25,11 +25,16 @@ from kubectl_vc.audit.report import AuditResult
 from kubectl_vc.output.cli_errors import CliError
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy.policies import TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.resources import CONFIG_MAPS, ENDPOINT_SLICES, NODES, PODS, SERVICES
 
 SERVER = "server"
 _SERVICE_TYPES = {"server": "ClusterIP", "server-node-port": "NodePort"}
+_DNS_SERVICES = {
+    "kube-system": "k8s-app=kube-dns",
+    "openshift-dns": "dns.operator.openshift.io/owning-dns",
+}
+"""Namespaces of a super cluster's DNS, and the label of its Services. No tenant can write there."""
 _PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
 _SERVER_SECONDS = 120
 _PROBE_SECONDS = 120
@@ -61,7 +66,7 @@ class AuditPlan:
 async def run_probes(work: AuditFixture, plan: AuditPlan) -> list[AuditResult]:
     """Run all probes. Returns one result per row and address. Raises CliError without servers."""
     own, decoy = await asyncio.gather(_serve(work, plan, plan.own), _serve(work, plan, plan.decoy))
-    super_cluster = await _fetch_super_objects(work.super_client, plan.manager_namespace)
+    super_cluster = await fetch_super_objects(work.super_client, plan.manager_namespace)
     endpoints = addresses.find_endpoints(own, decoy, super_cluster)
     answers, about_objects = await asyncio.gather(
         _collect_answers(work, plan, own, endpoints),
@@ -77,28 +82,48 @@ async def run_probes(work: AuditFixture, plan: AuditPlan) -> list[AuditResult]:
         ),
     )
     about_quota = await quota.run_quota_probe(work, plan.own, plan.policy, plan.image)
-    about_packets = judge_packets(endpoints, answers, addresses.find_source_families(own))
+    about_packets = judge_packets(
+        endpoints, answers, addresses.find_source_families(own), policy=plan.policy
+    )
     return [*about_packets, *about_objects, about_quota]
 
 
 def judge_packets(
-    endpoints: Iterable[TargetAddress], answers: Answers, families: SourceFamilies
+    endpoints: Iterable[TargetAddress],
+    answers: Answers,
+    families: SourceFamilies,
+    *,
+    policy: TenantPolicySpec = BASELINE_POLICY,
 ) -> list[AuditResult]:
     """Return the results of all rows. A row without an address is unknown.
 
-    `families` has the IP families of each source.
+    `families` has the IP families of each source. A row that the policy decides is absent.
     """
+    decided = _list_decided(policy)
     by_target: dict[Target, list[TargetAddress]] = defaultdict(list)
     for each in endpoints:
         by_target[each.target].append(each)
     results = []
     for probe in PACKET_PROBES:
+        if probe.target in decided:
+            results.append(_build_missing(probe, Verdict.ABSENT, decided[probe.target]))
+            continue
         for each in by_target[probe.target]:
             proof = _find_proof(probe.source, each.family, by_target, answers, families)
             results.append(_judge_endpoint(probe, each, answers, proof))
         if not by_target[probe.target]:
-            results.append(_build_missing(probe))
+            results.append(_build_missing(probe, Verdict.UNKNOWN, "no address was found"))
     return results
+
+
+def _list_decided(policy: TenantPolicySpec) -> Mapping[Target, str]:
+    """Return the targets that the policy opens or does not offer, each with the reason."""
+    decided: dict[Target, str] = {}
+    if policy.network.node_dns == "Allow":
+        decided[Target.SUPER_DNS] = "network.nodeDns of the policy allows it"
+    if "NodePort" not in policy.network.service_types:
+        decided[Target.DECOY_NODE_PORT] = "network.serviceTypes of the policy has no NodePort"
+    return decided
 
 
 def _find_proof(
@@ -138,10 +163,10 @@ def _judge_endpoint(
     return _build_result(probe, endpoint.describe(), (seen, control), judged)
 
 
-def _build_missing(probe: PacketProbe) -> AuditResult:
-    """Return the result of a row without an address."""
-    judged = (Verdict.UNKNOWN, "no address was found")
-    return _build_result(probe, str(probe.target), (Answer.MISSING, Answer.MISSING), judged)
+def _build_missing(probe: PacketProbe, verdict: Verdict, note: str) -> AuditResult:
+    """Return the result of a row without an attempt."""
+    missing = (Answer.MISSING, Answer.MISSING)
+    return _build_result(probe, str(probe.target), missing, (verdict, note))
 
 
 def _build_result(
@@ -192,7 +217,8 @@ async def _serve(work: AuditFixture, plan: AuditPlan, side: TenantSide) -> Tenan
     )
 
 
-async def _fetch_super_objects(super_client: Client, manager_namespace: str) -> SuperObjects:
+async def fetch_super_objects(super_client: Client, manager_namespace: str) -> SuperObjects:
+    """Return the objects of the super cluster that have the addresses of targets."""
     slices = await super_client.list(
         ENDPOINT_SLICES, namespace="default", label_selector="kubernetes.io/service-name=kubernetes"
     )
@@ -201,6 +227,13 @@ async def _fetch_super_objects(super_client: Client, manager_namespace: str) -> 
         component_pods=await fixture.list_items(super_client, PODS, manager_namespace),
         api_services=[await super_client.get(SERVICES, "kubernetes", namespace="default")],
         api_slices=slices.get("items") or [],
+        dns_services=[
+            each
+            for namespace, label in _DNS_SERVICES.items()
+            for each in (
+                await super_client.list(SERVICES, namespace=namespace, label_selector=label)
+            )["items"]
+        ],
     )
 
 

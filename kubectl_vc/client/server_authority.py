@@ -6,6 +6,7 @@ Another connection would let its other end choose who is trusted.
 """
 
 import base64
+from datetime import datetime
 
 import yaml
 from cryptography import x509
@@ -44,6 +45,12 @@ def replace_authorities(kubeconfig: bytes, pem: bytes) -> bytes:
         return kubeconfig
     cluster["certificate-authority-data"] = base64.b64encode(pem).decode()
     return to_yaml(document).encode()
+
+
+def find_end(pem: bytes) -> datetime | None:
+    """Return when the last authority of a file ends. None without a readable one."""
+    ends = (each.not_valid_after_utc for each in _read_certificates(pem))
+    return max(ends, default=None)
 
 
 def _read_certificates(pem: bytes) -> set[x509.Certificate]:

@@ -49,17 +49,21 @@ class PrintedRotation:
 async def run_rotate(access: ConfigFlags, terminal: Terminal, options: RotateOptions) -> None:
     """Request rotations, or the drop of an old authority that clients may still use."""
     named = [*options.authorities, *([options.force_drop] if options.force_drop else [])]
-    is_shared = wellknown.AGENT_CLIENT_AUTHORITY in named
-    if is_shared and (options.name or set(named) != {wellknown.AGENT_CLIENT_AUTHORITY}):
+    shared = next((each for each in named if each in wellknown.SHARED_AUTHORITIES), "")
+    if shared and (options.name or set(named) != {shared}):
         raise UsageError(
-            f"the authority {wellknown.AGENT_CLIENT_AUTHORITY} belongs to no virtual cluster."
-            " Rotate it alone, without NAME."
+            f"the authority {shared} belongs to no virtual cluster. Rotate it alone, without NAME."
         )
-    if not is_shared and not options.name:
+    if options.force_drop == wellknown.AGENT_SERVING_AUTHORITY:
+        raise UsageError(
+            f"the authority {options.force_drop} is replaced in one step. Use --authority"
+            f" {options.force_drop}."
+        )
+    if not shared and not options.name:
         raise UsageError("NAME is missing. Add the name of the VirtualCluster.")
     async with connect_super_cluster(access) as connection:
-        if is_shared:
-            await _request_shared(connection.super_client, options, terminal)
+        if shared:
+            await _request_shared(connection.super_client, shared, options, terminal)
         else:
             await _request(connection, options, terminal)
 
@@ -124,6 +128,27 @@ def check_force(rows: Sequence[PrintedRotation], name: str, shown: str) -> None:
         )
 
 
+def check_ended(trust: Mapping[str, Any], now: datetime) -> None:
+    """Raise CliError unless the authority of the agents' serving certificates has ended.
+
+    `trust` is the ConfigMap in which vc-manager publishes it.
+    """
+    from kubectl_vc.client import server_authority  # noqa: PLC0415 - other verbs need no x509
+
+    pem = str((trust.get("data") or {}).get(wellknown.AGENT_SERVING_TRUST_KEY) or "")
+    end = server_authority.find_end(pem.encode())
+    if end is None:
+        raise CliError(
+            f"the ConfigMap {wellknown.AGENT_CLIENT_TRUST} has no certificate under"
+            f" {wellknown.AGENT_SERVING_TRUST_KEY}. Check that vc-manager is running."
+        )
+    if end > now:
+        raise CliError(
+            f"the authority {wellknown.AGENT_SERVING_AUTHORITY} ends on {end:%Y-%m-%d}. It has no"
+            " stages, so it can be replaced only after its end."
+        )
+
+
 async def _request(connection: SuperConnection, options: RotateOptions, terminal: Terminal) -> None:
     client = connection.super_client
     body = await lookup.fetch_virtual_cluster(connection, options.name)
@@ -150,14 +175,16 @@ async def _request(connection: SuperConnection, options: RotateOptions, terminal
     _print(terminal, options, shown, f"kubectl vc certs list {options.name}")
 
 
-async def _request_shared(client: Client, options: RotateOptions, terminal: Terminal) -> None:
-    namespace = options.manager_namespace
-    shown = cli_errors.describe_object(SECRETS, wellknown.AGENT_CLIENT_AUTHORITY_SECRET, namespace)
-    await _annotate(client, SECRETS, namespace, wellknown.AGENT_CLIENT_AUTHORITY_SECRET, options)
-    command = (
-        f"kubectl get secret -n {namespace} {wellknown.AGENT_CLIENT_AUTHORITY_SECRET}"
-        " -o jsonpath={.metadata.annotations}"
-    )
+async def _request_shared(
+    client: Client, authority: str, options: RotateOptions, terminal: Terminal
+) -> None:
+    namespace, secret = options.manager_namespace, wellknown.SHARED_AUTHORITIES[authority]
+    if authority == wellknown.AGENT_SERVING_AUTHORITY:
+        table = await client.get(CONFIG_MAPS, wellknown.AGENT_CLIENT_TRUST, namespace=namespace)
+        check_ended(table, datetime.now(UTC))
+    shown = cli_errors.describe_object(SECRETS, secret, namespace)
+    await _annotate(client, SECRETS, namespace, secret, options)
+    command = f"kubectl get secret -n {namespace} {secret} -o jsonpath={{.metadata.annotations}}"
     _print(terminal, options, shown, command)
 
 

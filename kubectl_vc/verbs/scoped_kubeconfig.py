@@ -15,7 +15,7 @@ from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.client.lookup import fetch_virtual_cluster
 from kubectl_vc.output import durations, files
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, describe_server_problem
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs.kubeconfig import fetch_kubeconfig
 from kubeio import Object, errors
@@ -133,9 +133,12 @@ async def _update_authorities(
             async with _connect_tenant(access, made) as trusting:
                 await trusting.version()
     except (errors.KubeError, CliError) as problem:
+        reason = str(problem)
+        if isinstance(problem, errors.KubeError):
+            reason = describe_server_problem(problem)
         terminal.print_warning(
-            f"The CA in the file is kept, because the present one cannot be used: {problem}"
-            f"{'' if str(problem).endswith('.') else '.'} After a rotation of the authority serving"
+            f"The CA in the file is kept, because the present one cannot be used: {reason}"
+            f"{'' if reason.endswith('.') else '.'} After a rotation of the authority serving"
             " the file reaches no server. Fetch the kubeconfig again then."
         )
         return content

@@ -7,8 +7,8 @@ healthy must not block a drain.
 """
 
 from kubeio.controller.worker import RequeueAfter, Result
-from syncer.controllers import sync_down
-from syncer.controllers.sync_down import ObjectPair
+from syncer.controllers import cached_objects, sync_down
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.model.keys import Key
 from syncer.model.rejections import RejectedError
 from syncer.rules import disruption_budgets
@@ -21,7 +21,7 @@ LOWERING_DELAY_SECONDS = 300.0
 
 async def reconcile_budget(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one budget."""
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     patience = _compute_lowering_delay(pair, session)
     if patience is not None:
         left = session.grace_timers.get_remaining_grace(key, patience)
@@ -35,7 +35,7 @@ def _compute_lowering_delay(pair: ObjectPair, session: Session) -> float | None:
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if tenant_x is None or super_x is None or not pair.wanted or super_x.deleting:
         return None
-    if tenant_x.deleting or not session.is_twin(super_x, tenant_x.uid):
+    if tenant_x.deleting or not session.twins.is_twin(super_x, tenant_x.uid):
         return None
     budget = tenant_x.decode()
     try:

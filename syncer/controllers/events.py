@@ -39,7 +39,7 @@ async def reconcile_event(key: Key, session: Session) -> Result:
         if left > 0:
             kind, _, name, _ = events.get_regarding(event)
             about = session.build_key(kind, key.namespace, session.kinds[kind].tenant_name(name))
-            session.add_waiter(about, key)
+            session.work.add_waiter(about, key)
             session.queue.add_after(key, left, low=True)
             return Done()
         told = await _build_from_live(event, session) or told
@@ -93,7 +93,7 @@ def _build_from_caches(event: Mapping[str, Any], session: Session) -> tuple[Obje
     The first Events of an object, especially of a binding, may arrive before the object.
     """
     kind, namespace, name, _ = events.get_regarding(event)
-    cached = session.get_super_store(kind).get(namespace, name)
+    cached = session.twins.get_store(kind).get(namespace, name)
     if cached is None:
         return None, True
     twin = cached.decode()

@@ -15,7 +15,7 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import reverted_edits
-from syncer.controllers.sync_down import NAME_TAKEN
+from syncer.controllers.cached_objects import NAME_TAKEN
 from syncer.model import diff, mirrored_kinds
 from syncer.model.keys import Key
 from syncer.model.mirrored_kinds import ComparedShape
@@ -35,7 +35,7 @@ async def reconcile_mirror(key: Key, session: Session) -> Result:
     if not store.synced and mirror.needs_crd:
         return Done()  # the tenant does not serve the kind yet
     tenant_x = store.get("", key.name)
-    if session.is_behind(key, tenant_x, None):
+    if session.twins.is_behind(key, tenant_x, None):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     super_x = session.connection.home_cluster.classes[key.kind].get("", key.name)
     if super_x is not None and mirrored_kinds.is_selected(

@@ -8,7 +8,7 @@ mounted token must be reset. Otherwise every pod of the namespace would get them
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, Result
-from syncer.controllers import quotas, sync_down
+from syncer.controllers import cached_objects, quotas, sync_down
 from syncer.model.keys import DEFAULT_POLICY, Key
 from syncer.rules import namespaces
 from syncer.rules.registry import SyncedKind
@@ -26,17 +26,17 @@ async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> R
 
 async def _reconcile_with_account(kind: SyncedKind, key: Key, session: Session) -> Result:
     verdict = await sync_down.reconcile(kind, key, session)
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     tenant_x, below = pair.tenant_x, session.view.get_super_namespace(key.name)
     if tenant_x is None or not isinstance(verdict, Done):
         return verdict
     if pair.super_x is None or pair.super_x.deleting:
         return verdict  # its own creation wakes this key
-    if not session.is_twin(pair.super_x, tenant_x.uid):
+    if not session.twins.is_twin(pair.super_x, tenant_x.uid):
         return verdict
     await _ensure_secret_access(key, tenant_x, session)
     wanted = namespaces.build_workload_account(session.view, tenant_x.decode())
-    live = session.get_super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
+    live = session.twins.get_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
     if live is None:
         try:
             await session.writer.create_super_object(key, SERVICE_ACCOUNTS, wanted, is_part=True)
@@ -45,7 +45,7 @@ async def _reconcile_with_account(kind: SyncedKind, key: Key, session: Session) 
     elif not namespaces.is_account_powerless(live.decode()):
         return await _restore_account(key, wanted, session)
     for name in names.DEFAULT_POLICIES:
-        session.enqueue(session.build_key(DEFAULT_POLICY, key.name, name))
+        session.work.enqueue(session.build_key(DEFAULT_POLICY, key.name, name))
     return Done()
 
 

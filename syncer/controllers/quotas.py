@@ -78,7 +78,7 @@ def _list_concerned(key: Key, session: Session) -> list[tuple[Resource, Entry]]:
         return [(kind.resource, found)] if found is not None else []
     if key.kind not in (TOKEN, SERVICE_VARIABLES):
         return []
-    waiting = sorted(session.waiters.list_waiters(key))[:MAX_REPORTED_PODS]
+    waiting = sorted(session.work.waiters.list_waiters(key))[:MAX_REPORTED_PODS]
     pods = (session.stores[PODS.kind].get(each.namespace, each.name) for each in waiting)
     return [(PODS, pod) for pod in pods if pod is not None]
 
@@ -145,16 +145,16 @@ def enqueue_namespace_quota(namespace: str, session: Session) -> None:
             or entry is None
             or quota_objects.build_replacement(entry.decode(), wanted) is not None
         ):
-            session.enqueue(key)
+            session.work.enqueue(key)
 
 
 async def reconcile_namespace_quota(key: Key, session: Session) -> Result:
     """Create, restore or delete one ResourceQuota or LimitRange."""
     entry = _get_entry(key, session)
-    if session.is_behind(key, None, entry):
+    if session.twins.is_behind(key, None, entry):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     below = session.view.get_super_namespace(key.namespace)
-    space = session.get_super_store("Namespace").get("", below)
+    space = session.twins.get_store("Namespace").get("", below)
     if key.name != names.QUOTA or space is None or space.deleting:
         return Done()  # the end of the namespace ends its objects
     wanted, resource = _build(key, session), _RESOURCES[key.kind]
@@ -177,7 +177,7 @@ async def reconcile_namespace_quota(key: Key, session: Session) -> Result:
 
 def _get_entry(key: Key, session: Session) -> Entry | None:
     below = session.view.get_super_namespace(key.namespace)
-    return session.get_super_store(key.kind).get(below, key.name)
+    return session.twins.get_store(key.kind).get(below, key.name)
 
 
 def _build(key: Key, session: Session) -> Object | None:

@@ -8,7 +8,7 @@ sides nothing may be concluded. Otherwise a CRD that is missing for a moment del
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import mirrors, sync_down, sync_up
+from syncer.controllers import cached_objects, mirrors, sync_down, sync_up
 from syncer.model import mirrored_kinds
 from syncer.model.keys import Key
 from syncer.placement.assignments import UNASSIGNED
@@ -37,7 +37,7 @@ async def reconcile_ruled_kind(key: Key, session: Session) -> Result:
     row = session.kinds.get(key.kind)
     if row is None:
         return await _delete_copy(key, session)
-    if not session.is_served(key.kind):
+    if not session.ruled.is_served(key.kind):
         return await _report_unserved(row, key, session)
     if _awaits_placement(row, key, session):
         return RequeueAfter(NAMESPACE_RETRY_SECONDS)
@@ -52,12 +52,12 @@ async def _report_unserved(row: SyncedKind, key: Key, session: Session) -> Resul
         session.is_home  # its rule is not Ready, and the next session lacks the kind
         or tenant_x is None
         or not row.is_wanted(tenant_x, session.view)
-        or not session.is_concerned(key.kind, tenant_x)
+        or not session.scope.is_concerned(key.kind, tenant_x)
     ):
         return Done()
     if session.super_cluster.ruled.describe_unserved(key.kind):
         message = (
-            f"The cluster of the node {session.get_shown_node('')} does not serve {key.kind}"
+            f"The cluster of the node {session.scope.get_shown_node('')} does not serve {key.kind}"
             f" objects, so pods there run without this one. Ask your platform administrator to"
             f" install the kind there and to grant the syncer its rights (rule not-served)."
         )
@@ -74,7 +74,7 @@ def _awaits_placement(row: SyncedKind, key: Key, session: Session) -> bool:
     """
     if key.kind not in session.connection.ruled.pod_followers:
         return False
-    pair = sync_down.read_pair(row, key, session)
+    pair = cached_objects.read_pair(row, key, session)
     if pair.tenant_x is None or pair.super_x is None or pair.wanted:
         return False
     assignments = session.connection.assignments
@@ -87,16 +87,16 @@ async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
 
     An existing copy stays. It was created for the claim of that time.
     """
-    pair = sync_down.read_pair(row, key, session)
+    pair = cached_objects.read_pair(row, key, session)
     tenant_x = pair.tenant_x
     if row.list_awaited is None or tenant_x is None or tenant_x.deleting or not pair.wanted:
         return
-    if pair.super_x is not None or session.is_behind(key, tenant_x, None):
+    if pair.super_x is not None or session.twins.is_behind(key, tenant_x, None):
         return
     for field, namespace, name in row.list_awaited(tenant_x.decode()):
         other = session.build_key(claims.CLAIM, namespace, name)
-        if not sync_down.has_own_twin(other, session):
-            session.add_waiter(other, key)
+        if not cached_objects.has_own_twin(other, session):
+            session.work.add_waiter(other, key)
             message = (
                 f"{field}: the claim {name} is not in the super cluster yet. This object is created"
                 " there when the claim is. Create the claim, or name another one"
@@ -113,12 +113,12 @@ async def _wait_for_claims(row: SyncedKind, key: Key, session: Session) -> None:
 async def _delete_copy(key: Key, session: Session) -> Result:
     """Delete a copy whose rule no longer applies to the tenant, if its removal policy is Delete."""
     store = session.super_cluster.stores.get(key.kind)
-    if not session.is_removed_kind(key.kind) or store is None or not store.synced:
+    if not session.ruled.is_removed(key.kind) or store is None or not store.synced:
         return Done()
     below = session.view.get_super_namespace(key.namespace)
     found = store.get(below, key.name)
     rule = session.super_cluster.ruled.get_rule(key.kind)
-    state = session.build_super_state(found, key.namespace)
+    state = session.twins.build_state(found, key.namespace)
     if found is None or rule is None or state is None or state.vc_uid != session.tenant.uid:
         return Done()
     if not rule.is_deleting and _is_selected(rule, session):
@@ -143,7 +143,7 @@ async def _reconcile_mirror(mirror: RuledMirror, key: Key, session: Session) -> 
     if not store.synced or not caches.is_source_synced(key.kind):
         return Done()
     tenant_x = store.get(key.namespace, key.name)
-    if session.is_behind(key, tenant_x, None):
+    if session.twins.is_behind(key, tenant_x, None):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     source = mirror.get_source(key.namespace)
     super_x = caches.get_source(key.kind, source, key.name) if source is not None else None

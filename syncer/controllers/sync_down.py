@@ -6,7 +6,7 @@ Owns the order of writes for every row. Must not know single kinds. It reads the
 read and its owner compared before any report. An earlier create of the syncer may have succeeded.
 """
 
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 import structlog
 
@@ -15,6 +15,7 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import (
     adoption,
+    cached_objects,
     live_reads,
     rejection_events,
     sync_up,
@@ -30,7 +31,7 @@ from syncer.model.decide import (
     ReportForeign,
 )
 from syncer.model.keys import Key, get_tenant_namespace
-from syncer.model.references import ObjectReference, is_reserved_name, list_references
+from syncer.model.references import ObjectReference
 from syncer.model.rejections import (
     MALFORMED_OBJECT_ERRORS,
     ForbiddenObjectError,
@@ -45,13 +46,10 @@ from syncer.safety.parked_differences import SUPER_SIDE
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 
-FOREIGN_RETRY_SECONDS = 60.0
-"""Retry interval in seconds for a name that a foreign object has, because no watch shows it."""
 ATTEMPTS_BEFORE_EVENT = 4
 """Number of attempts before the tenant is informed of a full ResourceQuota. The controller of the
 super cluster releases deleted objects with a delay."""
 RECONCILED = Done()
-NAME_TAKEN = "NameTaken"
 SOURCE_MISSING = "DataSourceMissing"
 SOURCE_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a missing source, if no event wakes the object before."""
@@ -60,75 +58,14 @@ WAITING_FOR_DELETION = "WaitingForDeletion"
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class ObjectPair(NamedTuple):
-    """Both sides of a key from the caches."""
-
-    key: Key
-    tenant_x: Entry | None
-    super_x: Entry | None
-    wanted: bool
-
-
-def read_pair(kind: SyncedKind, key: Key, session: Session) -> ObjectPair:
-    """Return both sides of a key.
-
-    An object with a reserved name in the super cluster is the syncer's, without tenant object.
-    Otherwise it would be deleted as the twin of an earlier object.
-    """
-    name = kind.resource.kind
-    tenant_x = session.stores[name].get(key.namespace, key.name)
-    super_x: Entry | None = None
-    if is_reserved_name(name, key.name):
-        pass
-    elif kind.resource.namespaced:
-        below = session.view.get_super_namespace(key.namespace)
-        super_x = session.get_super_store(name).get(below, kind.super_name(key.name))
-    else:
-        super_x = session.get_super_store(name).get("", session.view.get_super_namespace(key.name))
-    wanted = (
-        tenant_x is not None
-        and kind.is_wanted(tenant_x, session.view)
-        and session.is_concerned(name, tenant_x)
-    )
-    return ObjectPair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
-
-
-def has_own_twin(key: Key, session: Session) -> bool:
-    """Return whether the object of a key exists in the tenant and has its twin.
-
-    Hazard: an object that names another one must not be created before. A controller of the super
-    cluster finds it by its name, which a foreign object may have.
-    """
-    kind = session.kinds.get(key.kind)
-    if kind is None or not session.is_served(key.kind):
-        return False
-    pair = read_pair(kind, key, session)
-    return pair.tenant_x is not None and session.is_twin(pair.super_x, pair.tenant_x.uid)
-
-
-def enqueue(kind: SyncedKind, key: Key, session: Session) -> None:
-    """Queue a key with a relevant event, once the caches show the syncer's last write.
-
-    Before that its reconcile would be useless. The echo wakes it, or a timer if the echo is
-    missing.
-    """
-    pair = read_pair(kind, key, session)
-    if not session.is_ready:
-        return
-    if session.is_behind(key, pair.tenant_x, pair.super_x):
-        session.queue.add_after(key, CACHE_BEHIND_SECONDS)
-    else:
-        session.queue.add(key)
-
-
 async def reconcile(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one key."""
-    pair = read_pair(kind, key, session)
-    if session.is_behind(key, pair.tenant_x, pair.super_x):
+    pair = cached_objects.read_pair(kind, key, session)
+    if session.twins.is_behind(key, pair.tenant_x, pair.super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     action = decide.decide(
         pair.tenant_x,
-        session.build_super_state(pair.super_x, get_tenant_namespace(key)),
+        session.twins.build_state(pair.super_x, get_tenant_namespace(key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.deletes_with_mark,
@@ -155,7 +92,7 @@ async def reconcile(kind: SyncedKind, key: Key, session: Session) -> Result:
 async def _create_twin(kind: SyncedKind, key: Key, tenant_x: Entry, session: Session) -> Result:
     """Build and create the twin."""
     if kind.resource.namespaced:
-        session.get_ready_namespace(key)
+        session.namespaces.get_ready(key)
     session.quota.check_not_waiting(key)  # before the object is fetched
     if kind.reduce is not None:
         tenant_x = await live_reads.fetch_tenant_object(kind.resource, tenant_x, session)
@@ -202,7 +139,7 @@ async def _delete_forbidden(
     status is first, because only the twin shows that the status is the super cluster's. Without a
     twin a controller in the tenant may own it.
     """
-    has_twin = super_x is not None and session.is_twin(super_x, tenant_x.uid)
+    has_twin = super_x is not None and session.twins.is_twin(super_x, tenant_x.uid)
     if has_twin or session.synced_states.has(key, sync_up.STATUS):
         await sync_up.sync_up(kind, key, tenant_x, {}, session)
     if super_x is not None and has_twin and not super_x.deleting:
@@ -246,7 +183,7 @@ async def post_twin(
         if broken is not None:
             await rejection_events.report_rejected(kind, tenant_x, (broken,), session)
             return RequeueAfter(
-                FOREIGN_RETRY_SECONDS
+                cached_objects.FOREIGN_RETRY_SECONDS
             )  # a level that just changed may not be in effect yet
         if not kind.is_expected(problem):
             await rejection_events.report_failed(kind, tenant_x, problem, session, twin=twin)
@@ -286,8 +223,10 @@ async def report_name_taken(kind: SyncedKind, tenant_x: Entry, session: Session)
         f"metadata.name {tenant_x.name} is used by an object of another owner. Choose another name"
         " (rule name-taken)."
     )
-    await session.event_recorder.record(kind.resource, tenant_x, reason=NAME_TAKEN, message=message)
-    return RequeueAfter(FOREIGN_RETRY_SECONDS)
+    await session.event_recorder.record(
+        kind.resource, tenant_x, reason=cached_objects.NAME_TAKEN, message=message
+    )
+    return RequeueAfter(cached_objects.FOREIGN_RETRY_SECONDS)
 
 
 async def _report_waiting(kind: SyncedKind, tenant_x: Entry, session: Session) -> NotReadyYet:
@@ -334,26 +273,17 @@ async def delete_twin(
 
 async def _delete_unneeded(kind: SyncedKind, key: Key, super_x: Entry, session: Session) -> Result:
     ref = ObjectReference(kind.resource.kind, super_x.name)
-    if is_used_in_super(ref, super_x.namespace, session):
+    if session.twins.is_named_by_pod(ref, super_x.namespace):
         return Done()  # the end of the super pod wakes this key
     left = session.grace_timers.get_remaining_grace(key)
     if left > 0:
         return RequeueAfter(left)
-    with session.mark_leaving(key, super_x):
+    with session.twins.mark_leaving(key, super_x):
         await session.proven_deletes.delete_proven(
             build_delete_target(kind, key, super_x, DeleteGrounds.UNWANTED),
-            is_still=lambda: not read_pair(kind, key, session).wanted,
+            is_still=lambda: not cached_objects.read_pair(kind, key, session).wanted,
         )
     return Done()
-
-
-def is_used_in_super(ref: ObjectReference, super_namespace: str, session: Session) -> bool:
-    """Return True if a super pod still names an object that no tenant pod needs any longer."""
-    spelled = f'"{ref.name}"'.encode()
-    return any(
-        spelled in pod.body and ref in list_references(pod.decode().get("spec") or {})
-        for pod in session.get_super_store("Pod").list(super_namespace)
-    )
 
 
 async def _compare_and_update(

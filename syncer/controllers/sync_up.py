@@ -48,7 +48,7 @@ async def sync_up(
     """Write the differences to the tenant."""
     if kind.direction is not SyncDirection.DOWN_UP:
         return
-    if not session.owns_status(key.kind, tenant_x):
+    if not session.connection.is_status_cluster(session.name, key.kind, tenant_x):
         session.synced_states.forget(key)  # another super cluster writes the status meanwhile
         return
     own = tenant_x.decode()

@@ -66,7 +66,7 @@ def _enqueue_ruled_references(
     if entry is None:
         return
     needed: dict[str, list[ObjectReference]] = {}
-    is_needed = new is not None and session.is_concerned(kind, new)
+    is_needed = new is not None and session.scope.is_concerned(kind, new)
     for each in (old, new):
         found = list_references(each.decode()) if each is not None else ()
         for ref_kind, namespace, name in found:
@@ -77,9 +77,9 @@ def _enqueue_ruled_references(
     for namespace, refs in needed.items():
         changed = session.pods.references.set(namespace, user, refs)
         for ref in changed:
-            session.enqueue(session.build_key(ref.kind, namespace, ref.name), low=low)
+            session.work.enqueue(session.build_key(ref.kind, namespace, ref.name), low=low)
         if changed and not session.is_home:
-            session.enqueue(session.build_key("Namespace", "", namespace), low=low)
+            session.work.enqueue(session.build_key("Namespace", "", namespace), low=low)
 
 
 def enqueue_pod_followers(session: Session, namespace: str, *, low: bool) -> None:
@@ -88,7 +88,7 @@ def enqueue_pod_followers(session: Session, namespace: str, *, low: bool) -> Non
     for kind in followers if session.connection.assignments.is_split else ():
         for entry in session.stores[kind].list(namespace):
             enqueue_tenant_dependents(session, kind, None, entry, low=low)
-            session.enqueue(session.build_key(kind, namespace, entry.name), low=low)
+            session.work.enqueue(session.build_key(kind, namespace, entry.name), low=low)
 
 
 def enqueue_other_copies(session: Session, key: Key, *, low: bool) -> None:
@@ -97,7 +97,7 @@ def enqueue_other_copies(session: Session, key: Key, *, low: bool) -> None:
         return
     for other in session.connection.sessions:
         if isinstance(other, Session) and other is not session:
-            other.enqueue(other.build_key(key.kind, key.namespace, key.name), low=low)
+            other.work.enqueue(other.build_key(key.kind, key.namespace, key.name), low=low)
 
 
 def _enqueue_ingresses_of_service(
@@ -112,7 +112,7 @@ def _enqueue_ingresses_of_service(
     if entry is None or not any(ingress_paths.is_external_name(each) for each in (old, new)):
         return
     for ingress in session.stores["Ingress"].list(entry.namespace):
-        session.enqueue(session.build_key("Ingress", entry.namespace, ingress.name), low=low)
+        session.work.enqueue(session.build_key("Ingress", entry.namespace, ingress.name), low=low)
     enqueue_users_of_kind(session, "Service")
 
 
@@ -151,27 +151,27 @@ def enqueue_slices_of_pod(session: Session, old: Entry | None, new: Entry | None
     entry = new or old
     if entry is None:
         return
-    for namespace, name in session.pod_addresses.set_pod(entry.key, new):
-        session.enqueue(session.build_key("EndpointSlice", namespace, name))
+    for namespace, name in session.network_indexes.pod_addresses.set_pod(entry.key, new):
+        session.work.enqueue(session.build_key("EndpointSlice", namespace, name))
 
 
 def enqueue_pods_of_policy(
     session: Session, old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:
     """Queue the pods that a network policy of the tenant begins or ceases to select."""
-    entry, changed = new or old, session.policy_selectors.set(old, new)
-    if entry is None or not changed or not session.is_ready:
+    entry, changed = new or old, session.network_indexes.policy_selectors.set(old, new)
+    if entry is None or not changed or not session.work.is_ready:
         return
     for pod in session.stores["Pod"].list(entry.namespace):
         if any(each.selects(pod.labels) for each in changed):
             key = session.build_key("Pod", *pod.key)
             session.pod_memory.forget_pod(key)
-            session.enqueue(key, low=low)
+            session.work.enqueue(key, low=low)
 
 
 def _enqueue_all(session: Session, budgets: Iterable[Entry]) -> None:
     for entry in budgets:
-        session.enqueue(session.build_key(BUDGET, entry.namespace, entry.name), low=True)
+        session.work.enqueue(session.build_key(BUDGET, entry.namespace, entry.name), low=True)
 
 
 def enqueue_pods_waiting_for_node(session: Session, name: str, *, low: bool) -> None:
@@ -179,11 +179,11 @@ def enqueue_pods_waiting_for_node(session: Session, name: str, *, low: bool) -> 
 
     Running pods stay where they are, as in any cluster.
     """
-    if not session.node_index.update(name) or not session.is_ready:
+    if not session.node_index.update(name) or not session.work.is_ready:
         return
     for entry in session.stores["Pod"].list():
         if not session.pods.is_bound(entry.namespace, entry.name):
-            session.enqueue(session.build_key("Pod", entry.namespace, entry.name), low=low)
+            session.work.enqueue(session.build_key("Pod", entry.namespace, entry.name), low=low)
 
 
 def enqueue_nodes_of_super_node(
@@ -204,17 +204,17 @@ def enqueue_nodes_of_super_node(
 def enqueue_target_node(sessions: Iterable[Session]) -> None:
     """Queue the virtual node of a target once, for all changes within `NODE_BATCH_SECONDS`."""
     for session in sessions:
-        if session.is_ready:
+        if session.work.is_ready:
             key = session.build_key(NODE, "", target_node.build_node_name(session.name))
             session.queue.add_after(key, NODE_BATCH_SECONDS, low=True)
 
 
 def enqueue_namespace_in_target(session: Session, namespace: str, *, low: bool) -> None:
     """Queue the objects of a namespace that a target needs while a pod is assigned to it."""
-    session.enqueue(session.build_key("Namespace", "", namespace), low=low)
+    session.work.enqueue(session.build_key("Namespace", "", namespace), low=low)
     for kind in ("NetworkPolicy", BUDGET):
         for entry in session.stores[kind].list(namespace):
-            session.enqueue(session.build_key(kind, namespace, entry.name), low=low)
+            session.work.enqueue(session.build_key(kind, namespace, entry.name), low=low)
     enqueue_pod_followers(session, namespace, low=low)
 
 
@@ -229,7 +229,7 @@ def enqueue_pods_of_token(session: Session, namespace: str, super_secret: Entry)
         else ObjectReference(ACCOUNT_TOKEN, token.account)
     )
     for name in session.pods.references.list_users(namespace, need):
-        session.enqueue(session.build_key("Pod", namespace, name), low=True)
+        session.work.enqueue(session.build_key("Pod", namespace, name), low=True)
 
 
 def enqueue_users_of_class(session: Session, kind: str, name: str, *, low: bool) -> None:
@@ -238,7 +238,7 @@ def enqueue_users_of_class(session: Session, kind: str, name: str, *, low: bool)
         return
     for entry in session.stores["Ingress"].list():
         if ingresses.get_class(entry.decode()) == name:
-            session.enqueue(session.build_key("Ingress", entry.namespace, entry.name), low=low)
+            session.work.enqueue(session.build_key("Ingress", entry.namespace, entry.name), low=low)
 
 
 def enqueue_users_of_hosts(sessions: Iterable[Session], hosts: frozenset[str]) -> None:
@@ -246,14 +246,14 @@ def enqueue_users_of_hosts(sessions: Iterable[Session], hosts: frozenset[str]) -
     for session in sessions if hosts else ():
         for kind in ("Ingress", *session.connection.ruled.list_host_kinds()):
             for entry in ingress_hosts.iterate_users(session.stores[kind], hosts):
-                session.enqueue(session.build_key(kind, entry.namespace, entry.name), low=True)
+                session.work.enqueue(session.build_key(kind, entry.namespace, entry.name), low=True)
 
 
 def enqueue_users_of_kind(session: Session, kind: str) -> None:
     """Queue the objects of SyncRules that may name an object of a kind. They are few."""
     for user in session.connection.ruled.list_users(kind) if session.is_home else ():
         for entry in session.stores[user].list():
-            session.enqueue(session.build_key(user, entry.namespace, entry.name), low=True)
+            session.work.enqueue(session.build_key(user, entry.namespace, entry.name), low=True)
 
 
 def enqueue_users_of_cidrs(session: Session) -> None:
@@ -261,7 +261,7 @@ def enqueue_users_of_cidrs(session: Session) -> None:
     for kind in ("EndpointSlice", "NetworkPolicy", NETWORK_ATTACHMENTS.kind):
         is_there = kind in session.super_cluster.stores
         for entry in session.stores[kind].list() if is_there else ():
-            session.enqueue(session.build_key(kind, entry.namespace, entry.name), low=True)
+            session.work.enqueue(session.build_key(kind, entry.namespace, entry.name), low=True)
     _enqueue_default_policies(session)
 
 
@@ -270,7 +270,11 @@ def enqueue_default_policies_of_service(
 ) -> None:
     """Queue the default policies when a super Service acquires or releases a node port."""
     entry = new or old
-    if entry is not None and session.node_ports.set_service(entry.key, new) and session.is_ready:
+    if (
+        entry is not None
+        and session.network_indexes.node_ports.set_service(entry.key, new)
+        and session.work.is_ready
+    ):
         _enqueue_default_policies(session)
 
 
@@ -278,7 +282,7 @@ def _enqueue_default_policies(session: Session) -> None:
     for entry in session.super_cluster.list_owned("NetworkPolicy", session.tenant.uid):
         key = session.super_cluster.get_key("NetworkPolicy", entry)
         if key is not None and key.kind == DEFAULT_POLICY:
-            session.enqueue(key, low=True)
+            session.work.enqueue(key, low=True)
 
 
 def _enqueue_namespace_dependents(
@@ -287,15 +291,15 @@ def _enqueue_namespace_dependents(
     if old is not None and new is not None and old.labels == new.labels:
         return
     space = new or old
-    for key in session.iterate_unassigned():
+    for key in session.scope.iterate_unassigned():
         if space is not None and key.namespace == space.name:
-            session.enqueue(key, low=low)  # a target may select namespaces by label
+            session.work.enqueue(key, low=low)  # a target may select namespaces by label
     is_enabled = MULTI_NETWORK_POLICIES.kind in session.kinds
     kinds = ("NetworkPolicy", *((MULTI_NETWORK_POLICIES.kind,) if is_enabled else ()))
     found = [(kind, entry) for kind in kinds for entry in session.stores[kind].list()]
     for kind, entry in found:
         if network_policies.depends_on_namespaces(entry.body):
-            session.enqueue(session.build_key(kind, entry.namespace, entry.name), low=low)
+            session.work.enqueue(session.build_key(kind, entry.namespace, entry.name), low=low)
 
 
 def _enqueue_variables_of_service(
@@ -314,11 +318,11 @@ def _enqueue_variables_of_service(
         found = [each for each in owned if each.name in service_variables.NAMES]
     else:
         below = session.view.get_super_namespace(entry.namespace)
-        there = session.get_super_store("ConfigMap").get(below, names.SERVICE_VARIABLES)
+        there = session.twins.get_store("ConfigMap").get(below, names.SERVICE_VARIABLES)
         found = [] if there is None else [there]
     for each in found:
         key = session.super_cluster.get_key("ConfigMap", each)
-        if key is not None and key.tenant == session.tenant.uid and session.is_ready:
+        if key is not None and key.tenant == session.tenant.uid and session.work.is_ready:
             session.queue.add_after(key, VARIABLES_BATCH_SECONDS, low=low)
 
 
@@ -335,4 +339,4 @@ def _enqueue_ingress_dependents(
         [ObjectReference("Secret", name) for name in named],
     )
     for ref in changed:
-        session.enqueue(session.build_key(ref.kind, entry.namespace, ref.name), low=low)
+        session.work.enqueue(session.build_key(ref.kind, entry.namespace, ref.name), low=low)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.controllers import (
+    cached_objects,
     disruption_budgets,
     events,
     mirrors,
@@ -112,12 +113,12 @@ class Dispatcher:
     async def reconcile(self, key: Key) -> Result:
         """Reconcile one key."""
         session = self.get_session(key)
-        if session is None or not session.is_ready:
+        if session is None or not session.work.is_ready:
             return Done()
         pause = session.hot_loop_guard.get_pause(key)
         if pause > 0:
             return RequeueAfter(pause)
-        session.keys_in_work.start()
+        session.work.keys_in_work.start()
         verdict: Result | None = None
         held = False
         try:
@@ -129,11 +130,11 @@ class Dispatcher:
             held = True
             verdict = await quotas.hold_key(key, problem, session)
         finally:
-            session.keys_in_work.finish()
+            session.work.keys_in_work.finish()
             if not held:
                 session.quota.finish_key(key, is_done=isinstance(verdict, Done))
             if session.expectations.finish_key(key) and key.kind in session.kinds:
-                sync_down.enqueue(session.kinds[key.kind], key, session)
+                cached_objects.enqueue(session.kinds[key.kind], key, session)
         session.metrics.clear_suspicion(key)
         if isinstance(verdict, Done):
             session.synced_states.pop_deletion(key)  # the object is not shown any longer
@@ -148,7 +149,7 @@ async def _reconcile_at_home(key: Key, session: Session) -> Result:
 
 
 async def _reconcile_in_target(key: Key, session: TargetSession) -> Result:
-    if session.is_target_unreachable and key.kind != NODE:
+    if session.scope.is_unreachable and key.kind != NODE:
         return await unreachable_target.reconcile_unreachable_pod(key, session)
     run = _BY_KEY_KIND_AT_TARGETS.get(key.kind)
     if run is None and key.kind not in session.super_cluster.kinds:

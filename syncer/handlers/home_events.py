@@ -96,7 +96,7 @@ class HomeEvents(SuperEvents):
         for sessions in self._all_sessions.values():
             for session in sessions.values():
                 if session.super_cluster.registration == registration:
-                    session.enqueue(
+                    session.work.enqueue(
                         session.build_key(NODE, "", build_node_name(session.name)), low=low
                     )
 
@@ -109,8 +109,8 @@ class HomeEvents(SuperEvents):
     def _enqueue_node(self, node: str, *, low: bool) -> None:
         for session in self.sessions.values():
             is_shown = session.stores[NODE].get("", node) is not None
-            if session.exposes_all_nodes or is_shown or session.pods.has_pods_on_node(node):
-                session.enqueue(session.build_key(NODE, "", node), low=low)
+            if session.view.exposes_all_nodes or is_shown or session.pods.has_pods_on_node(node):
+                session.work.enqueue(session.build_key(NODE, "", node), low=low)
 
     def _handle_ip_address(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         entry = new or old
@@ -119,7 +119,7 @@ class HomeEvents(SuperEvents):
             return
         for session in self.sessions.values():
             if address in session.view.service_range:
-                session.enqueue(session.build_key(ADDRESS, "", entry.name), low=not live)
+                session.work.enqueue(session.build_key(ADDRESS, "", entry.name), low=not live)
 
     def _handle_ruled_source(self, kind: str, old: Entry | None, new: Entry | None) -> None:
         """Queue an object that a SyncRule shows to tenants."""
@@ -129,7 +129,7 @@ class HomeEvents(SuperEvents):
             shown = mirror.get_shown_namespace(entry.namespace) if mirror and entry else None
             if mirror is None or shown is None or entry is None:
                 continue
-            session.enqueue(session.build_key(kind, shown, entry.name))
+            session.work.enqueue(session.build_key(kind, shown, entry.name))
             was, is_now = (
                 each is not None and mirror.is_selected(each, session.view) for each in (old, new)
             )
@@ -153,8 +153,8 @@ class HomeEvents(SuperEvents):
             return
         for session in self.sessions.values():
             key = session.build_key(kind, "", entry.name)
-            session.wake_waiters(key)
-            session.enqueue(key, low=not live)
+            session.work.wake_waiters(key)
+            session.work.enqueue(key, low=not live)
             dependents.enqueue_users_of_class(session, kind, entry.name, low=not live)
 
     def _handle_volume(self, old: Entry | None, new: Entry | None, live: bool) -> None:
@@ -173,17 +173,17 @@ class HomeEvents(SuperEvents):
                     suspect_drift(writer, ClusterSide.SUPER, key, old, new)
                 if new is None:
                     writer.proven_deletes.forget(key)
-                writer.wake_waiters(key)
-                writer.enqueue(key, low=not live)
+                writer.work.wake_waiters(key)
+                writer.work.enqueue(key, low=not live)
             place = volumes.get_claim_reference(entry)
             space = self._home.stores["Namespace"].get("", place[0]) if place else None
             owner = ownership.read_owner({"annotations": space.annotations}) if space else None
             session = self.sessions.get(owner.vc_uid) if owner is not None else None
             if session is None or space is None or place is None:
                 continue
-            session.enqueue(session.build_key(VOLUME, "", entry.name), low=not live)
+            session.work.enqueue(session.build_key(VOLUME, "", entry.name), low=not live)
             above = space.labels.get(wellknown.NAMESPACE, "")
-            session.enqueue(session.build_key(claims.CLAIM, above, place[1]), low=not live)
+            session.work.enqueue(session.build_key(claims.CLAIM, above, place[1]), low=not live)
 
     def _handle_super_claim(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         """Queue the volume of a claim. The volume is shown while the claim is bound."""
@@ -191,4 +191,4 @@ class HomeEvents(SuperEvents):
             session = self.sessions.get(entry.labels.get(wellknown.VC_UID, "")) if entry else None
             name = volumes.get_recorded_volume_name(entry) if entry is not None else ""
             if session is not None and name:
-                session.enqueue(session.build_key(VOLUME, "", name), low=not live)
+                session.work.enqueue(session.build_key(VOLUME, "", name), low=not live)

@@ -6,9 +6,9 @@ skipped change is not reconciled until the resync.
 """
 
 from kubeio.cache.store import Entry
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.model.keys import Key
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.safety.expectations import ClusterSide, EventOrigin
 from syncer.tenants.session import Session
 
@@ -24,7 +24,7 @@ def enqueue_pod(
     if origin is EventOrigin.FOREIGN and new is not None and session.queue.is_processing(key):
         session.expectations.keep_early_event(side, key, new)
     else:
-        sync_down.enqueue(session.kinds[key.kind], key, session)
+        cached_objects.enqueue(session.kinds[key.kind], key, session)
 
 
 def is_pod_event_irrelevant(
@@ -33,7 +33,7 @@ def is_pod_event_irrelevant(
     """Return True if an event of a tenant pod needs no work. Half of the events need none."""
     if origin is EventOrigin.OWN_UNCHANGED and new is not None:
         return True
-    twin = sync_down.read_pair(session.kinds[key.kind], key, session).super_x
+    twin = cached_objects.read_pair(session.kinds[key.kind], key, session).super_x
     if twin is not None or new is None:
         return twin is None
     if session.queue.is_processing(key) or session.expectations.is_behind(
@@ -41,7 +41,7 @@ def is_pod_event_irrelevant(
     ):
         return False  # its twin may be in creation, and no later event would delete it
     # With grace period 0 and without a twin, only a finalizer keeps it.
-    return new.deleting and pod_facts.get_grace_seconds(new.decode()) == 0
+    return new.deleting and lifecycle.get_grace_seconds(new.decode()) == 0
 
 
 def has_expected_tenant_pod(session: Session, key: Key, twin: Entry | None) -> bool:
@@ -50,7 +50,7 @@ def has_expected_tenant_pod(session: Session, key: Key, twin: Entry | None) -> b
     The tenant pod may have been deleted during the create, when there was no twin to delete yet.
     """
     tenant_x = session.stores["Pod"].get(key.namespace, key.name)
-    return tenant_x is not None and session.is_twin(twin, tenant_x.uid)
+    return tenant_x is not None and session.twins.is_twin(twin, tenant_x.uid)
 
 
 def is_grace_countdown(session: Session, key: Key, old: Entry | None, new: Entry | None) -> bool:
@@ -67,6 +67,6 @@ def is_grace_countdown(session: Session, key: Key, old: Entry | None, new: Entry
     if (old.labels, old.annotations) != (new.labels, new.annotations):
         return False
     before, now = old.decode(), new.decode()
-    return pod_facts.get_grace_seconds(now) == 0 and all(
+    return lifecycle.get_grace_seconds(now) == 0 and all(
         before.get(field) == now.get(field) for field in ("spec", "status")
     )

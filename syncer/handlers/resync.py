@@ -10,10 +10,10 @@ import time
 import structlog
 
 from kubeio import Object
-from syncer.controllers import sync_down, sync_up
+from syncer.controllers import cached_objects, sync_up
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.pods import assign_cluster, node_selection, pod_networks
 from syncer.controllers.pods import pod_reconciler as flow
-from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
 from syncer.model.decide import CompareTwin, NoAction
 from syncer.model.keys import (
@@ -32,7 +32,7 @@ from syncer.model.keys import (
 from syncer.model.mirrored_kinds import MIRRORS_BY_KIND
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, ForbiddenObjectError, RejectedError
 from syncer.placement.assignments import UNASSIGNED
-from syncer.rules.pods import ephemeral_containers, lifecycle, pod_facts, pod_status, resize
+from syncer.rules.pods import ephemeral_containers, lifecycle, pod_patch, pod_status, resize
 from syncer.rules.pods.lifecycle import PodStep
 from syncer.rules.registry import KeyReconciler, SyncedKind
 from syncer.tenants.session import Session, Sessions
@@ -75,7 +75,7 @@ class Resync:
         began, found = time.monotonic(), 0
         everyone = [each for own in self._sessions.values() for each in own.values()]
         for session in everyone:
-            if not session.is_target_unreachable:
+            if not session.scope.is_unreachable:
                 found += await self.resync_session(session)
         seconds = round(time.monotonic() - began, 3)
         _log.info("resync.finished", sessions=len(everyone), keys=found, seconds=seconds)
@@ -83,12 +83,12 @@ class Resync:
     async def resync_session(self, session: Session) -> int:
         """Queue every key of a session that differs. Returns their number."""
         found = 0
-        for number, key in enumerate(session.list_all_keys()):
-            if not session.is_ready:
+        for number, key in enumerate(session.all_keys.list_keys()):
+            if not session.work.is_ready:
                 break
             if _may_have_work(key, session):
                 found += 1
-                session.enqueue(key, low=True)
+                session.work.enqueue(key, low=True)
             if number % _KEYS_PER_SLICE == _KEYS_PER_SLICE - 1:
                 await asyncio.sleep(_SLICE_PAUSE_SECONDS)
         if found:
@@ -116,15 +116,17 @@ def has_work(key: Key, session: Session) -> bool:
         return True  # they read caches only and write on a difference
     kind = session.kinds.get(key.kind)
     if kind is None:
-        return key.kind in session.ruled_mirrors or session.is_removed_kind(key.kind)
-    if not session.is_served(key.kind):
+        return key.kind in session.ruled_mirrors or session.ruled.is_removed(key.kind)
+    if not session.ruled.is_served(key.kind):
         return False
-    pair = sync_down.read_pair(kind, key, session)
-    if session.is_behind(key, pair.tenant_x, pair.super_x) or _is_assigned_elsewhere(pair, session):
+    pair = cached_objects.read_pair(kind, key, session)
+    if session.twins.is_behind(key, pair.tenant_x, pair.super_x) or _is_assigned_elsewhere(
+        pair, session
+    ):
         return False
     action = decide.decide(
         pair.tenant_x,
-        session.build_super_state(pair.super_x, get_tenant_namespace(pair.key)),
+        session.twins.build_state(pair.super_x, get_tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.deletes_with_mark,
@@ -156,7 +158,7 @@ def _bodies_differ(kind: SyncedKind, key: Key, both: CompareTwin, session: Sessi
         return False
     if kind.change(super_x, twin) is not None:
         return True
-    if not session.owns_status(key.kind, both.tenant_x):
+    if not session.connection.is_status_cluster(session.name, key.kind, both.tenant_x):
         return False
     shown = sync_up.build_shown(kind, tenant_x, super_x, session)
     return _differs_in_tenant(kind, key, tenant_x, shown, session)
@@ -175,7 +177,7 @@ def _differs_in_tenant(
 
 def _pods_differ(pod: Object, twin: Object, key: Key, session: Session) -> bool:
     if (
-        lifecycle.decide_step(pod_facts.build_pod_state(pod), flow.build_twin_state(twin, session))
+        lifecycle.decide_step(lifecycle.build_pod_state(pod), flow.build_twin_state(twin, session))
         is not PodStep.SYNC
     ):
         return True
@@ -190,15 +192,17 @@ def _pods_differ(pod: Object, twin: Object, key: Key, session: Session) -> bool:
 
 
 def _is_node_choice_outdated(pod: Object, twin: Object, session: Session) -> bool:
-    is_waiting = not (twin["spec"].get("nodeName") or pod_facts.is_finished(twin))
+    is_waiting = not (twin["spec"].get("nodeName") or lifecycle.is_finished(twin))
     return is_waiting and node_selection.is_outdated(pod, twin, session)
 
 
 def _is_changed_in_super(pod: Object, twin: Object, session: Session) -> bool:
     policy, metadata = session.view.policy, pod["metadata"]
-    labels = session.build_policy_labels(metadata["namespace"], metadata.get("labels") or {})
+    labels = session.namespaces.build_policy_labels(
+        metadata["namespace"], metadata.get("labels") or {}
+    )
     try:
-        patch = pod_facts.build_running_patch(
+        patch = pod_patch.build_running_patch(
             pod,
             twin,
             session.tenant,

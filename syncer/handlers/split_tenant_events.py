@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kubeio.cache.store import Entry
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.handlers import dependents
 from syncer.handlers.tenant_events import TenantEvents, index_pod
 from syncer.model.keys import ASSIGNMENT, NODE, Key
@@ -61,7 +61,7 @@ class SplitTenantEvents(TenantEvents):
         if had_namespace != self.session.pods.has_namespace(namespace):
             dependents.enqueue_pod_followers(self.session, namespace, low=low)
         if new is not None and self._has_invalid_record(old, new, cluster):
-            self.session.enqueue(self.session.build_key(ASSIGNMENT, *new.key), low=low)
+            self.session.work.enqueue(self.session.build_key(ASSIGNMENT, *new.key), low=low)
 
     def _has_invalid_record(self, old: Entry | None, new: Entry, cluster: str) -> bool:
         """Return True if a pod must be placed, or another writer changed its record."""
@@ -79,7 +79,7 @@ class SplitTenantEvents(TenantEvents):
             UNASSIGNED,
         ):
             return False
-        return sync_down.read_pair(session.kinds[key.kind], key, session).super_x is None
+        return cached_objects.read_pair(session.kinds[key.kind], key, session).super_x is None
 
     def _handle_deleted(self, key: Key, old: Entry | None, *, live: bool) -> None:
         if key.kind == "Service" and old is not None:
@@ -151,7 +151,9 @@ def index_target_pod(
     had_namespace = session.pods.has_namespace(entry.namespace)
     # Needs are synced while a twin exists, and to a target in which it may be created.
     is_needed = (
-        new is None or session.connection.grants.is_offered(session.name) or session.has_twin(new)
+        new is None
+        or session.connection.grants.is_offered(session.name)
+        or session.twins.has_twin(new)
     )
     index_assigned_pod(session, old, new, low=low, is_needed=is_needed)
     if had_namespace != session.pods.has_namespace(entry.namespace):
@@ -167,16 +169,16 @@ def enqueue_assignments(connection: TenantConnection) -> None:
         for session in sessions:
             if is_bound and (session.is_home or not session.pods.has(*entry.key)):
                 continue  # bound pods stay, except in a target no longer granted
-            session.enqueue(session.build_key("Pod", *entry.key), low=True)
+            session.work.enqueue(session.build_key("Pod", *entry.key), low=True)
             if session.is_home:
-                session.enqueue(session.build_key(ASSIGNMENT, *entry.key), low=True)
+                session.work.enqueue(session.build_key(ASSIGNMENT, *entry.key), low=True)
 
 
 def _enqueue_waiting_pods(connection: TenantConnection) -> None:
     """Queue the unplaced pods, because a target may accept different pods now."""
     for session in [each for each in connection.sessions if isinstance(each, Session)]:
-        for key in session.iterate_unassigned():
-            session.enqueue(key, low=True)
+        for key in session.scope.iterate_unassigned():
+            session.work.enqueue(key, low=True)
 
 
 def _do_nothing() -> None:

@@ -19,7 +19,7 @@ from syncer.model.references import is_reserved_name, list_references
 from syncer.rules import events
 from syncer.rules.configuration import service_variables
 from syncer.rules.disruption_budgets import BUDGET
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.rules.storage import claims
 from syncer.safety.expectations import ClusterSide, EventOrigin
 from syncer.tenants.session import Session
@@ -70,11 +70,11 @@ class SuperEvents:
             self._enqueue_dependents(session, key, old, new, kind=kind, live=live)
             if old is None or new is None:
                 dependents.enqueue_other_copies(session, key, low=not live)
-            session.wake_waiters(key)
+            session.work.wake_waiters(key)
             if not (live and kind == "Pod"):
-                session.enqueue(key, low=not live)
+                session.work.enqueue(key, low=not live)
             elif not predicates.has_expected_tenant_pod(session, key, new):
-                session.enqueue(key)
+                session.work.enqueue(key)
             elif news is not EventOrigin.OWN_UNCHANGED and not predicates.is_grace_countdown(
                 session, key, old, new
             ):
@@ -111,11 +111,11 @@ class SuperEvents:
         for session in self.sessions.values():
             if kind in session.kinds:
                 session.handle_kind_served(kind)
-            elif session.is_removed_kind(kind):
+            elif session.ruled.is_removed(kind):
                 for entry in below.list_owned(kind, session.tenant.uid):
                     key = below.get_key(kind, entry)
                     if key is not None:
-                        session.enqueue(key, low=True)
+                        session.work.enqueue(key, low=True)
 
     def _handle_secret_access(self, namespace: str) -> None:
         """Queue a namespace whose Secrets became readable, or are refused."""
@@ -123,8 +123,8 @@ class SuperEvents:
         key = self.super_cluster.get_key("Namespace", entry) if entry is not None else None
         session = self.sessions.get(key.tenant) if key is not None else None
         if key is not None and session is not None:
-            session.wake_waiters(key)
-            session.enqueue(key)
+            session.work.wake_waiters(key)
+            session.work.enqueue(key)
 
     def handle_pod(
         self,
@@ -162,7 +162,7 @@ class SuperEvents:
                 owner.uid,
                 was_deleting=super_pod.deleting,
                 # Without the kubelet's last update, the twin may only have lost its labels.
-                is_certain=live and pod_facts.was_force_deleted(last),
+                is_certain=live and lifecycle.was_force_deleted(last),
             )
 
     def _handle_kind_served(self, kind: str) -> None:
@@ -185,7 +185,7 @@ class SuperEvents:
             else None
         )
         session = self.sessions.get(owner.vc_uid) if owner is not None else None
-        if session is None or owner is None or not session.is_ready:
+        if session is None or owner is None or not session.work.is_ready:
             return
         event = new.decode()
         if (
@@ -196,17 +196,17 @@ class SuperEvents:
         reschedule.record_scale_up(event, owner.namespace, session)
         key = session.build_key(EVENT, owner.namespace, new.name)
         if session.event_memory.queue_event(key, event):
-            session.enqueue(key, low=True)
+            session.work.enqueue(key, low=True)
 
 
 def _release_references(session: Session, namespace: str, last: Object) -> None:
     """Queue the objects that only a deleted super pod still used."""
     for ref in list_references(last.get("spec") or {}):
         if is_reserved_name(ref.kind, ref.name) and ref.kind == "Secret":
-            session.enqueue(session.build_key(TOKEN, namespace, ref.name))
+            session.work.enqueue(session.build_key(TOKEN, namespace, ref.name))
         elif ref.kind != "ConfigMap" or ref.name not in service_variables.NAMES:
             name = session.kinds[ref.kind].tenant_name(ref.name)
             if ref.kind == claims.CLAIM or not session.view.is_referenced(
                 ref.kind, namespace, name
             ):
-                session.enqueue(session.build_key(ref.kind, namespace, name))
+                session.work.enqueue(session.build_key(ref.kind, namespace, name))

@@ -14,7 +14,7 @@ from syncer.handlers import dependents
 from syncer.handlers.split_tenant_events import index_target_pod
 from syncer.handlers.super_events import SuperEvents
 from syncer.model.keys import Key
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.tenants.session import Session
 from syncer.tenants.target_session import TargetSession
 from tenancy import ownership
@@ -53,7 +53,7 @@ class TargetEvents(SuperEvents):
         """Report a pod that vanished without a delete event to the pod loss guard as well."""
         uid = _read_owner_uid(session, super_pod)
         is_bound = bool((last.get("spec") or {}).get("nodeName"))
-        is_over = live or super_pod.deleting or pod_facts.is_finished(last)
+        is_over = live or super_pod.deleting or lifecycle.is_finished(last)
         if uid and is_bound and not is_over:
             self._pod_loss_guard.add_missing(session.tenant.uid, uid)
         super().record_twin_end(session, super_pod, last, live=live)

@@ -11,13 +11,13 @@ from typing import Any
 
 from kubeio.cache.store import Entry, EventHandler, Store
 from kubeio.resource_version import parse_revision
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.handlers import dependents, predicates
 from syncer.model import mirrored_kinds
 from syncer.model.keys import ADDRESS, NODE, QUOTA_REPORT, TOKEN, VOLUME, Key
 from syncer.model.pod_index import PodIndexChanges
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.rules.quota import quota_objects
 from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import ClusterSide, EventOrigin
@@ -78,7 +78,7 @@ class TenantEvents:
             self.index_pod(old, new, low=not live)
         dependents.enqueue_tenant_dependents(session, kind, old, new, low=not live)
         if kind == "EndpointSlice":
-            session.pod_addresses.set_slice(entry.key, new)
+            session.network_indexes.pod_addresses.set_slice(entry.key, new)
         elif kind == "NetworkPolicy":
             dependents.enqueue_pods_of_policy(session, old, new, low=not live)
         if is_spec_changed(old, new):
@@ -94,13 +94,13 @@ class TenantEvents:
                 session.synced_states.record_deletion(report)
             session.queue.add_after(report, quota_objects.REPORT_SECONDS, low=True)
         if kind != "Pod":
-            session.enqueue(key, low=not live)
+            session.work.enqueue(key, low=not live)
         elif not self.is_assigned_elsewhere(key, new):
             self._enqueue_pod(key, news, new, live=live)
 
     def _enqueue_pod(self, key: Key, news: EventOrigin, new: Entry | None, *, live: bool) -> None:
         if not live:
-            self.session.enqueue(key, low=True)
+            self.session.work.enqueue(key, low=True)
         elif not predicates.is_pod_event_irrelevant(self.session, key, news, new):
             predicates.enqueue_pod(self.session, ClusterSide.TENANT, key, news, new)
 
@@ -118,9 +118,11 @@ class TenantEvents:
         session = self.session
         if live:
             kind = session.kinds[key.kind]
-            if not session.is_twin(sync_down.read_pair(kind, key, session).super_x, old.uid):
+            if not session.twins.is_twin(
+                cached_objects.read_pair(kind, key, session).super_x, old.uid
+            ):
                 return  # without a twin the record would stay, and live reads prove late ends
-            forced = key.kind == "Pod" and pod_facts.was_force_deleted(old.decode())
+            forced = key.kind == "Pod" and lifecycle.was_force_deleted(old.decode())
             session.proven_deletes.record_tenant_end(key, old.uid, forced=forced)
         else:
             session.connection.request_store_check()  # absent from a list: another store, perhaps
@@ -141,8 +143,8 @@ class TenantEvents:
                 session.synced_states.record_deletion(key)
         if kind == NODE:
             self.handle_shown_node(entry.name, low=not live)
-        session.wake_waiters(key)
-        session.enqueue(key, low=not live)
+        session.work.wake_waiters(key)
+        session.work.enqueue(key, low=not live)
 
     def handle_shown_node(self, name: str, *, low: bool) -> None:
         """Queue the pods that wait for a change of a node in the tenant."""
@@ -158,17 +160,17 @@ class TenantEvents:
             place = volumes.get_claim_reference(entry) if entry is not None else None
             if place is not None:
                 key = self.session.build_key(claims.CLAIM, *place)
-                self.session.enqueue(key, low=not live)
+                self.session.work.enqueue(key, low=not live)
 
     def _handle_claim(self, old: Entry | None, new: Entry | None, live: bool) -> None:
         """Queue the volume that a claim names, and wake the pods that wait for the claim."""
         entry, session = new or old, self.session
         if entry is not None:
-            session.wake_waiters(session.build_key(claims.CLAIM, entry.namespace, entry.name))
+            session.work.wake_waiters(session.build_key(claims.CLAIM, entry.namespace, entry.name))
         for entry in (old, new):
             name = claims.get_volume(entry) if entry is not None else ""
             if name:
-                session.enqueue(session.build_key(VOLUME, "", name), low=not live)
+                session.work.enqueue(session.build_key(VOLUME, "", name), low=not live)
 
 
 def is_spec_changed(old: Entry | None, new: Entry | None) -> bool:
@@ -203,20 +205,20 @@ def index_pod(session: Session, old: Entry | None, new: Entry | None, *, low: bo
         # needed.
         if ref.kind == claims.CLAIM or not session.pods.references.is_shared(namespace, ref):
             for key in list_reference_keys(session, namespace, ref):
-                session.enqueue(key, low=low)
+                session.work.enqueue(key, low=low)
     for node in changes.nodes:
         # Between the first and the last pod, no part of a shown node depends on its pods. A node
         # that was recreated in the super cluster is an exception. Its old state is shown until a
         # pod runs on it.
         if not session.view.has_node(node) or len(session.pods.list_pods_on_node(node)) <= 1:
-            session.enqueue(session.build_key(NODE, "", node), low=low)
+            session.work.enqueue(session.build_key(NODE, "", node), low=low)
 
 
 def list_reference_keys(session: Session, namespace: str, ref: ObjectReference) -> list[Key]:
     """Return the keys of the objects that a pod's reference needs."""
     if ref.kind not in (ACCOUNT_TOKEN, POD_TOKEN):
         return [session.build_key(ref.kind, namespace, ref.name)]
-    below = session.get_super_store("Secret").list(session.view.get_super_namespace(namespace))
+    below = session.twins.get_store("Secret").list(session.view.get_super_namespace(namespace))
     return [
         session.build_key(TOKEN, namespace, entry.name)
         for entry in below

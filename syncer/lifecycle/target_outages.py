@@ -26,17 +26,17 @@ class TargetOutages:
 
     def handle_change(self, session: TargetSession) -> None:
         """Queue the keys that report the target's present state. If it is back, queue all keys."""
-        name, is_away = session.name, session.is_target_unreachable
+        name, is_away = session.name, session.scope.is_unreachable
         is_held = session.target.pod_loss_guard.is_tenant_held(session.tenant.uid)
         was_away, was_held = name in self._unreachable, name in self._held
         if is_away and not was_away:
             self._report_later(session)
         elif not is_away and (was_away or (was_held and not is_held)):
-            for key in session.list_all_keys():
-                session.enqueue(key, low=True)
+            for key in session.all_keys.list_keys():
+                session.work.enqueue(key, low=True)
         (self._held.add if is_held else self._held.discard)(name)
         (self._unreachable.add if is_away else self._unreachable.discard)(name)
-        session.enqueue(session.build_key(NODE, "", target_node.build_node_name(name)))
+        session.work.enqueue(session.build_key(NODE, "", target_node.build_node_name(name)))
 
     def _report_later(self, session: TargetSession) -> None:
         """Schedule the keys and the status for the moment when the outage must be reported."""

@@ -177,7 +177,7 @@ class TargetSessions:
         if self._connection.grants.is_unused(name):
             return not self._connection.assignments.has_pods_in(name)
         session = self._own_sessions.get(name)
-        if session is None or session.is_target_unreachable:
+        if session is None or session.scope.is_unreachable:
             return False
         if session.target.pod_loss_guard.is_tenant_held(session.tenant.uid):
             return False  # missing pods may come back
@@ -199,7 +199,7 @@ class TargetSessions:
         self._connection.add_session(session)
         events.index_assigned_pods()
         if self._connection.is_ready:
-            self._connection.store_guard.record_stamps(session.iterate_stamps())
+            self._connection.store_guard.record_stamps(session.twins.iterate_stamps())
             session.start()
         _log.info("tenant.target_connected", tenant=session.tenant.root, target=target.name)
 
@@ -207,16 +207,16 @@ class TargetSessions:
         session = self._own_sessions[name]
         self._mark_connecting(name)  # its client is usually a new one
         self._forget_session(name)
-        await session.drain()
+        await session.work.drain()
         _log.info("tenant.target_disconnected", tenant=session.tenant.root, target=name)
 
     def _forget_session(self, name: str) -> None:
         session = self._own_sessions.pop(name)
-        session.stop()
+        session.work.stop()
         self._events.pop(name).unsubscribe()
         self._connection.remove_session(session)
         self._registry.remove(session)
-        self._connection.queue.drop_group(session.group)
+        self._connection.queue.drop_group(session.work.group)
 
 
 async def _wait_any(*waits: Coroutine[Any, Any, object]) -> None:

@@ -327,7 +327,7 @@ class TenantManager:
         finally:
             self.connections.pop(uid, None)
             self._registry.remove(session)
-            self._queue.drop_group(session.group)
+            self._queue.drop_group(session.work.group)
             link.assignments.release_all()
             self._away.record_end(uid, link.cache_budget)
             _log.info("tenant.disconnected", tenant=plan.cluster.tenant.root)
@@ -416,7 +416,9 @@ class TenantManager:
             f"The tenant's etcd is being restored ({request}), so nothing is synced. Running pods"
             " stay."
         )
-        return await self._write_synced(entry, reason=wellknown.RESTORING, message=message)
+        return await self._write_synced(
+            entry, reason=wellknown.RESTORING, message=message, restore=request
+        )
 
     async def _write_too_large(self, uid: str, pause: OverflowPause) -> None:
         entry = self._get_entry(uid)
@@ -449,7 +451,9 @@ class TenantManager:
         )
         return await self._write_synced(entry, reason=conditions.UNREACHABLE, message=message)
 
-    async def _write_synced(self, entry: Entry, *, reason: str, message: str) -> bool:
+    async def _write_synced(
+        self, entry: Entry, *, reason: str, message: str, restore: str = ""
+    ) -> bool:
         """Write the condition Synced. Returns False if the write failed."""
         wanted = [
             conditions.build_synced(reason=reason, message=message, generation=entry.generation),
@@ -457,7 +461,11 @@ class TenantManager:
         ]
         try:
             await conditions.write_conditions(
-                self._home.client, entry, wanted, store=conditions.held_store_before(entry)
+                self._home.client,
+                entry,
+                wanted,
+                store=conditions.held_store_before(entry),
+                restore=restore,
             )
         except errors.KubeError as problem:
             _log.warning("tenant.status_not_written", problem=str(problem))
@@ -476,7 +484,7 @@ def _decode_value(text: str) -> bytes:
 def _get_restore(entry: Entry) -> str | None:
     """Return the request whose restore has stopped the tenant, or None.
 
-    vc-manager replaces the etcd only after the condition Synced has this request.
+    vc-manager replaces the etcd only after `status.disconnectedForRestore` is this request.
     """
     asked = entry.annotations.get(wellknown.RESTORE_SNAPSHOT)
     if not asked or entry.deleting:

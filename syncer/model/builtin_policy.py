@@ -18,6 +18,11 @@ MAX_OBJECT_BYTES = 1_400_000
 MAX_READINESS_GATES = 16
 MAX_GATE_MESSAGE = 1024
 
+# --- affinity -------------------------------------------------------------------------------------
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
 # --- labels and annotations -----------------------------------------------------------------------
 
 SYNCED_LABEL_DOMAINS = frozenset(

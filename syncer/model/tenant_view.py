@@ -112,6 +112,11 @@ class TenantView:
             return None
         return entry.labels.get(wellknown.NAMESPACE) or None
 
+    @property
+    def exposes_all_nodes(self) -> bool:
+        """Return whether the tenant sees every node, not only the nodes of its pods."""
+        return self.policy.nodes.expose == "all"
+
     def is_provided_service(self, namespace: str, name: str) -> bool:
         """Return whether a Service of the root namespace backs this one, which is never synced."""
         provided = {

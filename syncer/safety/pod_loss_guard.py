@@ -23,7 +23,7 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.model.pod_index import get_node
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
-from syncer.rules.pods import lifecycle, pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.rules.pods.lifecycle import PodStep
 
 MIN_MISSING_PODS = 5
@@ -307,7 +307,7 @@ def missing_uids(
         if get_node(entry) != shown_node or has_twin(entry):
             continue
         try:
-            step = lifecycle.decide_step(pod_facts.build_pod_state(entry.decode()), None)
+            step = lifecycle.decide_step(lifecycle.build_pod_state(entry.decode()), None)
         except MALFORMED_OBJECT_ERRORS:
             continue  # no API server accepts such a pod, and its own key reports the problem
         if step in _STEPS_CONCLUDED_FROM_LOSS:

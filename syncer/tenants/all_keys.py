@@ -5,7 +5,8 @@ listed here. A missing key is not reconciled after a restart or by the resync, a
 the super cluster stay for good.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 
 from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import HomeCluster
@@ -19,6 +20,8 @@ from syncer.rules.network.cluster_ips import iterate_addresses_in_range
 from syncer.rules.placement import target_node
 from syncer.rules.registry import SyncedKind
 from syncer.rules.storage import claims, volumes
+from syncer.tenants.cluster_scope import ClusterScope
+from syncer.tenants.memory.lost_twins import LostTwins
 from tenancy import wellknown
 
 
@@ -34,19 +37,27 @@ class AllKeys:
         *,
         kinds: Mapping[str, SyncedKind],
         mirrors: Mapping[str, RuledMirror],
-        is_concerned: Callable[[str, Entry], bool],
+        scope: ClusterScope,
+        lost_twins: LostTwins,
     ) -> None:
-        """`kinds` and `mirrors` are those of the session, with those of SyncRules.
-
-        `is_concerned` returns whether a target needs an object of the tenant.
-        """
+        """`kinds` and `mirrors` are those of the session, with those of SyncRules."""
         self._kinds = kinds
         self._mirrors = mirrors
-        self._is_concerned = is_concerned
+        self._scope = scope
+        self._lost_twins = lost_twins
         self._view = view
         self._pods = pods
         self._super_cluster = super_cluster
         self._home = home
+
+    def list_keys(self) -> Collection[Key]:
+        """Return every key that may have work, each once. Most are known on both sides."""
+        keys = chain(
+            self.iterate_keys(),
+            self._lost_twins.list_vanished_keys(),
+            self._scope.iterate_unassigned(),
+        )
+        return dict.fromkeys(keys)
 
     def iterate_keys(self) -> Iterator[Key]:
         """Yield every key that may have work. Many keys occur twice."""
@@ -65,11 +76,16 @@ class AllKeys:
         else:
             yield self._build_key(NODE, "", target_node.build_node_name(below.name))
 
+    def _is_concerned(self, kind: str, entry: Entry) -> bool:
+        """Return whether a target needs an object of the tenant."""
+        if kind == "Pod":
+            return self._pods.has(*entry.key) or self._scope.is_assigned_here(entry)
+        return self._scope.is_concerned(kind, entry)
+
     def _iterate_home_keys(self) -> Iterator[Key]:
         """Yield the keys that exist in the home cluster only."""
         view, below = self._view, self._home
-        is_exposed = view.policy.nodes.expose == "all"
-        exposed = (entry.name for entry in below.nodes.list() if is_exposed)
+        exposed = (entry.name for entry in below.nodes.list() if view.exposes_all_nodes)
         shown = (
             entry.name
             for entry in view.stores[NODE].list()

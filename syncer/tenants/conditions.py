@@ -1,8 +1,9 @@
 """Conditions Synced, DeletesHeld and TargetsGranted of a VirtualCluster.
 
-Owns their texts and `status.heldStore`, which a confirmation reads. Writes them by server-side
-apply on the status with a field manager of their own. Must not know how a session works. Hazard:
-every apply must contain all of these fields. A field that an apply leaves out is deleted.
+Owns their texts, `status.heldStore`, which a confirmation reads, and
+`status.disconnectedForRestore`, which vc-manager reads. Writes them by server-side apply on the
+status with a field manager of their own. Must not know how a session works. Hazard: every apply
+must contain all of these fields. A field that an apply leaves out is deleted.
 """
 
 import contextlib
@@ -42,6 +43,8 @@ STORE_INTACT = "StoreIntact"
 
 HELD_STORE = "heldStore"
 """Field of the status with the store for which deletes are held."""
+DISCONNECTED_FOR_RESTORE = "disconnectedForRestore"
+"""Field of the status with the request of the restore that the syncer has disconnected for."""
 
 _OPTIONAL_CONDITIONS = (wellknown.TARGETS_GRANTED, wellknown.NETWORK_READY)
 """Conditions that a VirtualCluster has only with the field that they are about."""
@@ -177,10 +180,12 @@ async def write_conditions(
     wanted: Sequence[Condition],
     *,
     store: Mapping[str, str] | None,
+    restore: str = "",
 ) -> None:
-    """Write the conditions of a VirtualCluster and `status.heldStore`, if they changed.
+    """Write the conditions of a VirtualCluster and the fields beside them, if they changed.
 
-    `store` is None while deletes are not held.
+    `store` is None while deletes are not held. `restore` is the request of the restore that the
+    syncer has disconnected for.
     """
     status = entry.decode().get("status") or {}
     live = status.get("conditions") or []
@@ -188,14 +193,21 @@ async def write_conditions(
     is_over = any(
         kind not in kinds and conditions.find_condition(live, kind) for kind in _OPTIONAL_CONDITIONS
     )
-    if is_up_to_date(live, wanted) and status.get(HELD_STORE) == store and not is_over:
+    fields: dict[str, Any] = {}
+    if store is not None:
+        fields[HELD_STORE] = dict(store)
+    if restore:
+        fields[DISCONNECTED_FOR_RESTORE] = restore
+    present = {
+        name: status[name] for name in (HELD_STORE, DISCONNECTED_FOR_RESTORE) if name in status
+    }
+    if is_up_to_date(live, wanted) and present == fields and not is_over:
         return
-    held = {} if store is None else {HELD_STORE: dict(store)}
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": VIRTUAL_CLUSTERS.kind,
         "metadata": {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid},
-        "status": {**held, "conditions": conditions.carry_transition_times(live, wanted)},
+        "status": {**fields, "conditions": conditions.carry_transition_times(live, wanted)},
     }
     with contextlib.suppress(errors.NotFound):  # deleted meanwhile: there is no status to write
         await super_client.apply(

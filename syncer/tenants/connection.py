@@ -37,7 +37,10 @@ from syncer.safety.circuit_breaker import REQUEST_DEADLINE_SECONDS, TenantClient
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
 from syncer.safety.quota_accounting import QuotaAccountant
 from syncer.safety.store_guard import EPOCH_DELAY_SECONDS, SYSTEM_NAMESPACE, StoreGuard
+from syncer.tenants.cluster_scope import ClusterScope
 from syncer.tenants.event_recorder import TenantEventRecorder
+from syncer.tenants.session_work import SessionWork
+from syncer.tenants.twins import Twins
 from tenancy import names, ownership
 from tenancy.resources import Resource
 from tenancy.specs import VirtualCluster
@@ -72,34 +75,15 @@ class ConnectedSession(Protocol):
     name: str
     """Name of the super cluster."""
     hot_loop_guard: HotLoopGuard
-    group: str
-    """Name of the session's group in the queue."""
-    is_ready: bool
-
-    @property
-    def is_target_unreachable(self) -> bool:
-        """Whether the super cluster, a target, does not answer."""
+    scope: ClusterScope
+    twins: Twins
+    work: SessionWork
 
     def start(self) -> None:
         """Start to reconcile, beginning with every key."""
 
-    def stop(self) -> None:
-        """Stop accepting work."""
-
-    async def drain(self) -> None:
-        """Stop accepting work and wait until no key is in work."""
-
-    def has_twin(self, pod: Entry) -> bool:
-        """Return True if the twin of a tenant pod exists."""
-
-    def has_copy(self, kind: str, tenant_x: Entry) -> bool:
-        """Return True if the twin of an object of a SyncRule exists."""
-
     def handle_kind_served(self, kind: str) -> None:
         """Queue the keys of an optional kind that the tenant now serves."""
-
-    def iterate_stamps(self) -> Iterable[int]:
-        """Yield the tenant revisions that super objects record."""
 
 
 class TenantConnection:
@@ -239,7 +223,7 @@ class TenantConnection:
 
         Returns an empty string if none has it.
         """
-        return next((each.name for each in self._sessions if each.has_twin(pod)), "")
+        return next((each.name for each in self._sessions if each.twins.has_twin(pod)), "")
 
     def find_status_cluster(self, kind: str, tenant_x: Entry) -> str:
         """Return the super cluster whose copy of an object has its status.
@@ -248,7 +232,13 @@ class TenantConnection:
         is no copy.
         """
         ordered = sorted(self._sessions, key=lambda each: (each.name != HOME, each.name))
-        return next((each.name for each in ordered if each.has_copy(kind, tenant_x)), "")
+        return next((each.name for each in ordered if each.twins.has_copy(kind, tenant_x)), "")
+
+    def is_status_cluster(self, name: str, kind: str, tenant_x: Entry) -> bool:
+        """Return whether the status of an object comes from a super cluster."""
+        if kind not in self.ruled.pod_followers:
+            return True
+        return self.find_status_cluster(kind, tenant_x) in ("", name)
 
     def list_parked(self) -> Mapping[WriteScope, str]:
         """Return the parked writes, each with the paths that differ."""
@@ -328,7 +318,7 @@ class TenantConnection:
 
     def _iterate_stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
-        return chain.from_iterable(each.iterate_stamps() for each in self._sessions)
+        return chain.from_iterable(each.twins.iterate_stamps() for each in self._sessions)
 
     def _get_highest_revision(self) -> int:
         return max(reflector.revision for reflector in self._reflectors)
@@ -343,9 +333,9 @@ class TenantConnection:
         """Stop all sessions from accepting work, and wait until no key is in work."""
         self.is_ready, ending = False, list(self._sessions)
         for session in ending:
-            session.stop()
+            session.work.stop()
         for session in ending:
-            await session.drain()
+            await session.work.drain()
 
     async def run(self) -> None:
         """Sync the tenant until cancelled. Returns when a restart was requested."""
@@ -476,11 +466,11 @@ class TenantConnection:
         not answer.
         """
         still = {
-            session.name for session in self._sessions if is_silent or session.is_target_unreachable
+            session.name for session in self._sessions if is_silent or session.scope.is_unreachable
         }
         for session in self._sessions:
             if session.name in silent - still:
-                self.queue.retry_group_now(session.group, forget=True)
+                self.queue.retry_group_now(session.work.group, forget=True)
         return still
 
     def _monitor_refusals(self) -> None:
@@ -491,9 +481,9 @@ class TenantConnection:
         refusing = self.client.refused_writes.describe_refused()
         for session in self._sessions:
             if refusing:
-                self.queue.retry_group_now(session.group, limit=_CANARY_KEYS)
+                self.queue.retry_group_now(session.work.group, limit=_CANARY_KEYS)
             elif self.refused_writes_problem:
-                self.queue.retry_group_now(session.group, forget=True)
+                self.queue.retry_group_now(session.work.group, forget=True)
         parked = self.list_parked()
         if (refusing, parked) != (self.refused_writes_problem, self._parked_message):
             self.refused_writes_problem, self._parked_message = refusing, parked

@@ -34,7 +34,7 @@ from syncer.safety import store_guard
 from syncer.safety.proven_deletes import ProvenDeletes
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.sanitizer import Sanitizer
-from syncer.tenants.session import Session
+from syncer.tenants.session_work import SessionWork
 from tenancy.resources import (
     ENDPOINT_SLICES,
     INGRESSES,
@@ -217,11 +217,11 @@ def tenants_are_never_disconnected(stack: contextlib.ExitStack) -> None:
 def tenants_are_released_too_early(stack: contextlib.ExitStack) -> None:
     """Running reconciles continue after the session is reported as drained."""
 
-    async def mutant(self: Session) -> None:
-        self.is_ready = False
-        self.queue.drop_group(self.tenant.uid)
+    async def mutant(self: SessionWork) -> None:
+        self.stop()
+        self._queue.drop_group(self.group)
 
-    _put(stack, Session, "drain", mutant)
+    _put(stack, SessionWork, "drain", mutant)
 
 
 def earlier_namespace_is_reused(stack: contextlib.ExitStack) -> None:

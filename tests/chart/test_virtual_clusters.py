@@ -58,6 +58,8 @@ async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
     await patch({"status": {"conditions": [condition]}}, "status")
     held = {"heldStore": {"uid": UID}}
     await patch({"status": {"conditions": [condition], **held}}, "status")
+    restoring = {"disconnectedForRestore": "first@2026-03-01T12:00:00Z"}
+    await patch({"status": {"conditions": [condition], **restoring}}, "status")
     await stage.admin.patch(
         VIRTUAL_CLUSTERS, name, {"status": held}, namespace="default", subresource="status"
     )

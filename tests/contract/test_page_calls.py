@@ -157,3 +157,13 @@ def test_each_upgrade_of_the_chart_can_be_run_as_it_stands():
             if words[:1] in (["upgrade"], ["install"]) and len(words) > 2:
                 assert "..." not in words, f"{page}: {command.text}"
                 assert {"-n", "--namespace"} & set(words), f"{page}: {command.text}"
+
+
+_ROLE_WITH_USE = re.compile(r"create (?:cluster)?role\b[^`]*--verb[= ]\S*\b(?:use|bind|escalate)\b")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_page_creates_a_role_with_a_verb_that_kubectl_refuses(page: Path):
+    """kubectl accepts `use` for pod security policies only, so such a role is a file."""
+    lines = page.read_text().splitlines()
+    assert [line for line in lines if _ROLE_WITH_USE.search(line)] == []

@@ -39,7 +39,7 @@ def test_no_row_is_forgotten():
             *range(74, 96),
             *range(110, 114),
             *range(120, 123),
-            *range(160, 169),
+            *range(160, 170),
             *range(130, 136),
         ],
         "SEC": [

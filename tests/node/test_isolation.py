@@ -185,7 +185,7 @@ MUTANTS = [
     pytest.param(("root-a",), {"kubelet-from-api", "metadata-from-api"}, id="own control plane"),
     pytest.param(
         ("pods-a",),
-        {"super-api-from-pod", "kubelet-from-pod", "metadata-from-pod"},
+        {"super-api-from-pod", "super-dns-from-pod", "kubelet-from-pod", "metadata-from-pod"},
         id="own namespaces",
     ),
     pytest.param(

@@ -135,7 +135,7 @@ def test_a_tenant_runs_in_its_pool_and_only_there(
     )
     expected = {
         "selects": "FailedScheduling",
-        "another": "FailedScheduling",
+        "another": "SyncRejected",
         "named": "SyncRejected",
     }
     until(

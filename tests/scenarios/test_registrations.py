@@ -16,7 +16,7 @@ from kubeio.cache.reflector import ReflectorOptions
 from kubeio.cache.store import parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.clusters.super_cluster import SuperCluster
-from syncer.controllers import adoption, sync_down
+from syncer.controllers import adoption, cached_objects, sync_down
 from syncer.model.decide import DeleteGrounds
 from syncer.rules import registry
 from syncer.safety.proven_deletes import DeleteTarget
@@ -42,7 +42,7 @@ def far() -> Session:
     below = SuperCluster(api, name="c2", registration="r1")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.add_session(made)
-    made.is_ready = True
+    made.work.is_ready = True
     use_tenant_client(made, world.above)
     return made
 
@@ -98,8 +98,8 @@ def test_a_target_is_watched_for_what_was_made_for_its_registration(far: Session
 @pytest.mark.parametrize(("registration", "is_own"), [("r1", True), ("r2", False), ("", False)])
 def test_a_twin_is_one_of_its_registration(far: Session, registration: str, is_own: bool):
     entry = parse_entry(orjson.dumps(config_map(far, registration)))
-    assert far.is_twin(entry, "c-uid") is is_own
-    side = far.build_super_state(entry)
+    assert far.twins.is_twin(entry, "c-uid") is is_own
+    side = far.twins.build_state(entry)
     assert side is not None
     assert side.vc_uid == (far.tenant.uid if is_own else "")
 
@@ -128,7 +128,7 @@ async def test_a_name_that_another_registration_has_is_taken(far: Session, regis
 
     far.event_recorder.record = tell  # type: ignore[method-assign,assignment]
     await sync_down.resolve_name_conflict(registry.KINDS_BY_NAME["ConfigMap"], tenant_x, twin, far)
-    assert told == [sync_down.NAME_TAKEN]
+    assert told == [cached_objects.NAME_TAKEN]
     assert api.writes() == []
 
 
@@ -154,7 +154,7 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
 async def test_a_delete_that_rests_on_absence_is_proved_at_a_target_as_well(far: Session):
     """Its tenant object lives: were the owner not known, no one would ask for that."""
     body = config_map(far, "r1")
-    entry = put(far.get_super_store("ConfigMap"), body)
+    entry = put(far.twins.get_store("ConfigMap"), body)
     api: Any = far.super_client
     api.has("ConfigMap", "c", body)
     above: Any = far.tenant_client

@@ -15,8 +15,7 @@ from syncer.model import rejections
 from syncer.model.keys import NODE
 from syncer.rules import registry
 from syncer.rules.namespaces import POD_SECURITY
-from syncer.rules.pods import dns, pod_status
-from syncer.rules.pods import pod_facts as pod_sides
+from syncer.rules.pods import dns, pod_patch, pod_status
 from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, parse_tenant_policy
 from tests.support.kubeio.described_requests import REQUEST
@@ -34,13 +33,13 @@ def test_no_pod_is_made_before_its_namespace_is_held_to_the_level():
     world = SessionWorld(policy(security={"level": "restricted"}))
     world.ready()
     key = world.key("Pod", "web", "p")
-    assert world.session.get_ready_namespace(key)
+    assert world.session.namespaces.get_ready(key)
     entry = world.super_has("Namespace", "web", "web")
     labels = {**entry.labels, POD_SECURITY: "baseline"}
     weaker = {"labels": labels, "resourceVersion": "61"}
     world.super_has("Namespace", "web", "web", metadata=weaker)
     with pytest.raises(NotReadyYet):
-        world.session.get_ready_namespace(key)
+        world.session.namespaces.get_ready(key)
 
 
 REFUSAL = (
@@ -77,7 +76,7 @@ def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
 def test_the_address_of_its_node_stays_in_the_super_cluster_with_a_minimal_view(view, hidden):
     below = {"metadata": {}, "status": {"hostIP": "a", "hostIPs": [{"ip": "a"}], "podIP": "b"}}
     pod = {"metadata": {}, "spec": {"containers": CONTAINERS}}
-    fields = pod_sides.list_hidden_status_fields(policy(nodes={"view": view}))
+    fields = pod_status.list_hidden_status_fields(policy(nodes={"view": view}))
     status = pod_status.build_status(pod, below, (), hidden=fields)
     assert ("hostIP" in status, "hostIPs" in status) == (not hidden, not hidden)
     assert status["podIP"] == "b"
@@ -93,7 +92,7 @@ async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(e
     put(world.super_cluster.nodes, {"kind": "Node", **super_x})
     key = world.key(NODE, "", "n1")
     is_all = expose == "all"
-    assert (key in set(world.session.list_all_keys())) is is_all
+    assert (key in set(world.session.all_keys.list_keys())) is is_all
     assert len(world.session.queue) == (1 if is_all else 0)
     await node_flow.reconcile_node(key, world.session)
     assert bool(world.above.writes("Node")) is is_all
@@ -173,8 +172,8 @@ async def test_a_pods_listed_labels_go_down_and_stay():
     own = world.session.stores["Pod"].get("web", "p")
     assert own is not None
     listed = world.session.view.policy
-    assert pod_sides.build_running_patch(own.decode(), live, TENANT, policy=listed) is None
-    narrowed = pod_sides.build_running_patch(own.decode(), live, TENANT, policy=BASELINE_POLICY)
+    assert pod_patch.build_running_patch(own.decode(), live, TENANT, policy=listed) is None
+    narrowed = pod_patch.build_running_patch(own.decode(), live, TENANT, policy=BASELINE_POLICY)
     assert narrowed is not None
     translated = wellknown.translate_label_key("istio.io/rev")
     assert narrowed["metadata"]["labels"] == {"istio.io/rev": None, translated: "1"}
@@ -193,6 +192,6 @@ async def test_a_listed_label_that_its_tenant_takes_off_goes_below_too():
     changed = {"labels": {}, "resourceVersion": "51"}
     own = world.tenant_has("Pod", "p", metadata=changed, spec={"containers": CONTAINERS})
     listed = world.session.view.policy
-    patch = pod_sides.build_running_patch(own.decode(), live, TENANT, policy=listed)
+    patch = pod_patch.build_running_patch(own.decode(), live, TENANT, policy=listed)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"istio.io/rev": None}

@@ -13,8 +13,8 @@ from kubeio.cache.store import parse_entry
 from syncer.model import label_selectors, object_meta
 from syncer.rules import disruption_budgets
 from syncer.rules.network import endpoint_slices, network_policies, services
-from syncer.rules.pods import pod_build, pod_facts
-from syncer.tenants import target_scope
+from syncer.rules.pods import pod_build, pod_patch
+from syncer.tenants.scopes import target_scope
 from tenancy import wellknown
 from tenancy.policies import TenantPolicySpec
 from tests.support.syncer.pods import FACTS, TENANT, pod
@@ -238,12 +238,12 @@ def test_a_policy_that_lists_the_domain_moves_the_label_of_a_running_pod_and_bac
     ):
         live = twin_of_pod(own, before)
         live["metadata"]["uid"] = "below"
-        patch = pod_facts.build_running_patch(own, live, TENANT, policy=after)
+        patch = pod_patch.build_running_patch(own, live, TENANT, policy=after)
         assert patch is not None
         assert patch["metadata"]["labels"] == {removed: None, added: "edge"}
         live = {**twin_of_pod(own, after)}
         live["metadata"]["uid"] = "below"
-        assert pod_facts.build_running_patch(own, live, TENANT, policy=after) is None
+        assert pod_patch.build_running_patch(own, live, TENANT, policy=after) is None
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_drift_of_a_translated_label_is_undone(labels, expected):
         live["metadata"]["labels"][keys["more"]] = "x"
     elif not labels:
         own = labelled(GATEWAY, None)
-    patch = pod_facts.build_running_patch(own, live, TENANT, policy=policy())
+    patch = pod_patch.build_running_patch(own, live, TENANT, policy=policy())
     assert patch is not None
     assert patch["metadata"]["labels"] == {keys[key]: value for key, value in expected.items()}
 

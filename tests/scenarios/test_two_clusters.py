@@ -26,7 +26,7 @@ from syncer.controllers.pods import split_services
 from syncer.lifecycle import target_sessions, target_statuses
 from syncer.lifecycle.tenant_manager import KUBECONFIG_NAME
 from syncer.safety import pod_loss_guard
-from syncer.tenants import grace_timers
+from syncer.tenants.memory import grace_timers
 from tenancy import conditions, names, ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS

@@ -8,7 +8,7 @@ import pytest
 
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.controllers.pods import assign_cluster, candidates
 from syncer.controllers.pods import pod_reconciler as pod_flow
 from syncer.handlers import resync, split_tenant_events
@@ -73,10 +73,10 @@ def test_nothing_a_pod_needs_goes_where_nothing_is_granted(split: SplitWorld, fo
     assert not split.far.pods.has_namespace("web")
     for kind, namespace, name in (("Namespace", "", "web"), ("Secret", "web", "s")):
         key = split.far.build_key(kind, namespace, name)
-        assert not sync_down.read_pair(registry.KINDS_BY_NAME[kind], key, split.far).wanted
-        assert key not in set(split.far.list_all_keys())
+        assert not cached_objects.read_pair(registry.KINDS_BY_NAME[kind], key, split.far).wanted
+        assert key not in set(split.far.all_keys.list_keys())
     is_bound = "nodeName" in forged
-    assert (key_of(split.far) in set(split.far.list_all_keys())) == is_bound, (
+    assert (key_of(split.far) in set(split.far.all_keys.list_keys())) == is_bound, (
         "it may have to end there"
     )
 
@@ -91,10 +91,10 @@ def test_what_a_pod_that_runs_there_needs_stays_until_its_twin_goes(split: Split
     twin = split.twin(split.far, nodeName="n")  # its create was on its way
     assert split.far.view.is_referenced("Secret", "web", "s")
     split.taken()
-    split.far.get_super_store("Pod").discard(twin, live=True)
+    split.far.twins.get_store("Pod").discard(twin, live=True)
     assert not split.far.view.is_referenced("Secret", "web", "s")
     assert split.far.build_key("Secret", "web", "s") in split.taken()
-    assert split.far.build_key("Pod", "web", "p") in set(split.far.list_all_keys()), (
+    assert split.far.build_key("Pod", "web", "p") in set(split.far.all_keys.list_keys()), (
         "it is ended there"
     )
 

@@ -16,6 +16,7 @@ from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, SECRETS, VIRTUAL_CLUSTERS
 from vcmanager.pki import authority, bundles, checks, inventory, rotated_secrets, rotation
 from vcmanager.pki.authority import KeyPair
+from vcmanager.pki.inventory import AuthorityName
 from vcmanager.pki.rotation import RotationState
 from vcmanager.runtime import activity
 from vcmanager.runtime.blocked import PhaseBlocked
@@ -25,9 +26,9 @@ from vcmanager.runtime.keys import AGENT_TRUST_LABELS, ReconcileKey, build_key_o
 from vcmanager.runtime.object_metadata import is_subset
 
 CLIENT_CA_NAME = wellknown.AGENT_CLIENT_AUTHORITY_SECRET
-SERVING_CA_NAME = "vn-agent-serving-ca"
+SERVING_CA_NAME = wellknown.AGENT_SERVING_AUTHORITY_SECRET
 CLIENT_KEY = "client-ca.crt"
-SERVING_KEY = "serving-ca.crt"
+SERVING_KEY = wellknown.AGENT_SERVING_TRUST_KEY
 AGENT_CERTIFICATES_OUTDATED = "AgentCertificatesOutdated"
 """Reason of the Event about a tenant that a rotation of the client authority did not wait for."""
 _RETRY_SECONDS = 60.0
@@ -43,6 +44,8 @@ class AgentAuthorities:
     """Certificates that agents trust. A rotation of the client authority has two."""
     client_secret: Object = field(default_factory=dict, repr=False)
     """The Secret of the client authority, with the stage of its rotation."""
+    serving_secret: Object = field(default_factory=dict, repr=False)
+    """The Secret of the serving authority, with the last request that was served."""
 
 
 async def reconcile_agent_trust(means: ReconcileContext, _key: ReconcileKey) -> Result:
@@ -56,6 +59,8 @@ async def reconcile_agent_trust(means: ReconcileContext, _key: ReconcileKey) -> 
         raise NotReadyYet(held.message, _RETRY_SECONDS) from held
     pairs = {CLIENT_CA_NAME: found.client, SERVING_CA_NAME: found.serving}
     moved = await _advance_rotation(means, found.client_secret)
+    if checks.has_ended(found.serving.certificate, means.now()):
+        moved = min(moved, await _replace_serving(means, found.serving_secret))
     spans = {name: CertificateValidity(checks.get_expiry(pair)) for name, pair in pairs.items()}
     means.expiries.set_validities(wellknown.AGENT, spans)
     # Tenants' certificates for the agents, and their trust in agents, depend on the authorities.
@@ -70,7 +75,7 @@ async def _advance_rotation(means: ReconcileContext, secret: Object) -> float:
 
     Return the seconds until the next attempt. The Secret is watched, so a move queues the key.
     """
-    state, keys = _read_rotation(secret)
+    state, keys = _read_rotation(inventory.AGENT_CLIENT, secret)
     now = means.now()
     request = rotated_secrets.parse_request(secret, inventory.AGENT_CLIENT, now)
     waits = rotation.WAITS[inventory.AGENT_CLIENT]
@@ -88,13 +93,31 @@ async def _advance_rotation(means: ReconcileContext, secret: Object) -> float:
     else:
         due = rotation.compute_due(state, request, waits)
         return max(1.0, (due - now).total_seconds()) if due is not None else _RETRY_SECONDS
+    return await _patch(means, CLIENT_CA_NAME, patch)
+
+
+async def _replace_serving(means: ReconcileContext, secret: Object) -> float:
+    """Replace the ended authority of the agents' serving certificates, if that was requested.
+
+    There are no stages. Agents request a certificate every 12 h, and no earlier one is accepted
+    anyway. Return the seconds until the next attempt.
+    """
+    state, keys = _read_rotation(inventory.AGENT_SERVING, secret)
+    now = means.now()
+    request = rotated_secrets.parse_request(secret, inventory.AGENT_SERVING, now)
+    if not rotation.is_replacement_due(state, request):
+        return RESYNC_SECONDS
+    made = authority.make_authority(SERVING_CA_NAME, now=now)
+    state, keys = rotation.apply_move("replace", state, keys, made=made, start=request.start)
+    patch = rotated_secrets.build_patch(inventory.AGENT_SERVING, secret, state, keys)
+    return await _patch(means, SERVING_CA_NAME, patch)
+
+
+async def _patch(means: ReconcileContext, name: str, patch: Object) -> float:
+    """Write the Secret of an authority. Return the seconds until the next attempt."""
     try:
         await means.super_client.patch(
-            SECRETS,
-            CLIENT_CA_NAME,
-            patch,
-            namespace=means.namespace,
-            field_manager=wellknown.MANAGER,
+            SECRETS, name, patch, namespace=means.namespace, field_manager=wellknown.MANAGER
         )
     except errors.Conflict:
         return 1.0
@@ -143,9 +166,11 @@ async def _is_settled(
     return True
 
 
-def _read_rotation(secret: Object) -> tuple[RotationState, rotation.AuthorityKeys]:
+def _read_rotation(
+    name: AuthorityName, secret: Object
+) -> tuple[RotationState, rotation.AuthorityKeys]:
     try:
-        return rotated_secrets.read_rotation(inventory.AGENT_CLIENT, secret)
+        return rotated_secrets.read_rotation(name, secret)
     except rotated_secrets.InvalidRotationError as problem:
         metadata = secret["metadata"]
         raise PhaseBlocked(
@@ -171,12 +196,13 @@ async def load_authorities(
     serving = await _get_or_create(
         super_client, namespace, SERVING_CA_NAME, now=now(), may_create=published is None
     )
-    _, keys = _read_rotation(secret)
+    _, keys = _read_rotation(inventory.AGENT_CLIENT, secret)
     found = AgentAuthorities(
         client=keys.current,
         serving=_read_pair(serving, SERVING_CA_NAME, namespace),
         client_trust=keys.build_trust(),
         client_secret=secret,
+        serving_secret=serving,
     )
     await _publish_authorities(super_client, namespace, found, published)
     return found

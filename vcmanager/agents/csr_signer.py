@@ -20,7 +20,7 @@ from tenancy import wellknown
 from tenancy.control_characters import escape_control_characters
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS, PODS
 from vcmanager.agents import authorities
-from vcmanager.pki import bundles, requests
+from vcmanager.pki import bundles, checks, requests
 from vcmanager.pki.requests import InvalidCsrError
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import ReconcileContext
@@ -185,6 +185,10 @@ async def _sign_request(means: ReconcileContext, request: Object, grant: CsrAppr
         )
     except PhaseBlocked as held:
         _log.warning("request.waiting", problem=held.message)
+        return RequeueAfter(_RETRY_SECONDS)
+    if checks.has_ended(trust.serving.certificate, means.now()):
+        problem = f"the CA in the Secret {means.namespace}/{authorities.SERVING_CA_NAME} has ended"
+        _log.warning("request.waiting", problem=problem)
         return RequeueAfter(_RETRY_SECONDS)
     certificate = requests.sign_request(
         trust.serving,

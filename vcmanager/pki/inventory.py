@@ -12,13 +12,14 @@ from typing import Literal
 from tenancy import wellknown
 from vcmanager.pki.authority import CertificateSubject
 
-AuthorityName = Literal["serving", "client", "etcd", "front-proxy", "agent-client"]
+AuthorityName = Literal["serving", "client", "etcd", "front-proxy", "agent-client", "agent-serving"]
 
 SERVING: AuthorityName = "serving"
 CLIENT: AuthorityName = "client"
 ETCD: AuthorityName = "etcd"
 FRONT_PROXY: AuthorityName = "front-proxy"
 AGENT_CLIENT: AuthorityName = "agent-client"
+AGENT_SERVING: AuthorityName = "agent-serving"
 
 AUTHORITIES: dict[AuthorityName, str] = {
     SERVING: "root-ca",

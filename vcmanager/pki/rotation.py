@@ -135,17 +135,26 @@ def choose_move(
     certificate of the present authority has ended. Its replacement needs a request, too. The
     request of a rotation in the stage trust-both is one.
     """
-    is_new = request.start is not None and (
-        state.requested is None or request.start > state.requested
-    )
-    if is_ended and (is_new or state.stage == TRUST_BOTH):
+    if is_ended and is_replacement_due(state, request):
         return "replace"
     if state.stage == STABLE:
-        return "start" if is_new else None
+        return "start" if _is_new(state, request) else None
     due = compute_due(state, request, waits, lifetime=lifetime)
     if due is None or now < due or is_census_due(state, request, waits, now=now):
         return None
     return "issue" if state.stage == TRUST_BOTH else "drop"
+
+
+def is_replacement_due(state: RotationState, request: RotationRequest) -> bool:
+    """Return whether an authority that has ended is replaced."""
+    return state.stage == TRUST_BOTH or _is_new(state, request)
+
+
+def _is_new(state: RotationState, request: RotationRequest) -> bool:
+    """Return whether no rotation has served the request yet."""
+    return request.start is not None and (
+        state.requested is None or request.start > state.requested
+    )
 
 
 def is_census_due(

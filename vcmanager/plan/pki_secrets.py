@@ -95,7 +95,10 @@ def read_authorities(
     secrets: ExistingSecrets, facts: CertificateFacts, agents: AgentAuthorities
 ) -> dict[AuthorityName, KeyPair]:
     """Return all authorities. Raises Held when one cannot be used."""
-    found: dict[AuthorityName, KeyPair] = {inventory.AGENT_CLIENT: agents.client}
+    found: dict[AuthorityName, KeyPair] = {
+        inventory.AGENT_CLIENT: agents.client,
+        inventory.AGENT_SERVING: agents.serving,
+    }
     for name, secret in inventory.AUTHORITIES.items():
         pair = bundles.read_key_pair(secrets.get(secret))
         if pair is None:
@@ -118,7 +121,11 @@ def read_trust(secrets: ExistingSecrets, agents: AgentAuthorities) -> dict[Autho
         name: rotated_secrets.read_rotation(name, secrets[secret])[1].build_trust()
         for name, secret in inventory.AUTHORITIES.items()
     }
-    return {**found, inventory.AGENT_CLIENT: agents.client_trust}
+    return {
+        **found,
+        inventory.AGENT_CLIENT: agents.client_trust,
+        inventory.AGENT_SERVING: agents.serving.certificate,
+    }
 
 
 def build_secrets(
@@ -144,9 +151,7 @@ def build_secrets(
     made: list[Manifest] = []
     renewed: list[tuple[str, checks.CertificateFault]] = []
     spans = {
-        wellknown.AGENT_CLIENT_AUTHORITY_SECRET
-        if name == inventory.AGENT_CLIENT
-        else inventory.AUTHORITIES[name]: CertificateValidity(
+        wellknown.SHARED_AUTHORITIES.get(name) or inventory.AUTHORITIES[name]: CertificateValidity(
             checks.get_expiry(pair), issued=checks.get_issue_time(pair)
         )
         for name, pair in roots.items()
@@ -212,7 +217,7 @@ def build_secrets(
         made += _build_component_roots(facts.root, roots, trust)
     return DesiredSecrets(
         secrets=tuple(made),
-        trust=_build_trust(facts.root, trust, agents),
+        trust=_build_trust(facts.root, trust),
         serving=trust[inventory.SERVING],
         renewed_secrets=tuple(renewed),
         next_renewal=min(renewals, default=now + lifetime),
@@ -240,11 +245,12 @@ def describe_ended(
     own = [f"--authority {name}" for name in ended if name in inventory.AUTHORITIES]
     if own:
         sentences.append(f"Replace it with `kubectl vc certs rotate {facts.name} {' '.join(own)}`.")
-    if inventory.AGENT_CLIENT in ended:
-        sentences.append(
-            "Replace the authority agent-client, which all tenants share, with `kubectl vc certs"
-            " rotate --authority agent-client`."
-        )
+    sentences += [
+        f"Replace the authority {name}, which all tenants share, with `kubectl vc certs rotate"
+        f" --authority {name}`."
+        for name in ended
+        if name in wellknown.SHARED_AUTHORITIES
+    ]
     return " ".join(sentences)
 
 
@@ -304,15 +310,13 @@ def _build_component_roots(
     ]
 
 
-def _build_trust(
-    root: str, trust: Mapping[AuthorityName, bytes], agents: AgentAuthorities
-) -> Manifest:
+def _build_trust(root: str, trust: Mapping[AuthorityName, bytes]) -> Manifest:
     certificates = {
         "serving.crt": trust[inventory.SERVING],
         "client.crt": trust[inventory.CLIENT],
         "etcd.crt": trust[inventory.ETCD],
         "front-proxy.crt": trust[inventory.FRONT_PROXY],
-        "agents.crt": agents.serving.certificate,
+        "agents.crt": trust[inventory.AGENT_SERVING],
     }
     return {
         "apiVersion": "v1",

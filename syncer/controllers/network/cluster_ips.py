@@ -22,7 +22,7 @@ async def reconcile_address(key: Key, session: Session) -> Result:
     """Reserve or free one address."""
     below = session.connection.home_cluster.addresses.get("", key.name)
     reserved = session.stores[ADDRESS].get("", key.name)
-    if session.is_behind(key, reserved, None):
+    if session.twins.is_behind(key, reserved, None):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     taken = below is not None and cluster_ips.is_taken_by_other(below.decode(), session.view)
     if taken and reserved is None:

@@ -22,8 +22,8 @@ from tenancy.resources import NETWORK_POLICIES
 async def reconcile_default_policy(key: Key, session: Session) -> Result:
     """Create, restore or delete one default policy."""
     below = session.view.get_super_namespace(key.namespace)
-    entry = session.get_super_store(NETWORK_POLICIES.kind).get(below, key.name)
-    if session.is_behind(key, None, entry):
+    entry = session.twins.get_store(NETWORK_POLICIES.kind).get(below, key.name)
+    if session.twins.is_behind(key, None, entry):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     space = super_namespace_objects.get_namespace(key, below, session)
     if space is None:

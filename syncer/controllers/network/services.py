@@ -12,7 +12,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import rejection_events, sync_down, sync_up
+from syncer.controllers import cached_objects, rejection_events, sync_down, sync_up
 from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import Key
 from syncer.model.rejections import RejectedError
@@ -43,7 +43,7 @@ async def reconcile_service(kind: SyncedKind, key: Key, session: Session) -> Res
 async def _handle_allocation_refused(
     kind: SyncedKind, key: Key, problem: errors.Invalid, asked: Entry, session: Session
 ) -> Result:
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     about = services.classify_refusal(problem)
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if tenant_x is None:
@@ -91,7 +91,7 @@ async def _recreate_if_fixed(
 
     Both sides are read live, because the caches may be behind each other.
     """
-    if not session.is_twin(super_x, tenant_x.uid):
+    if not session.twins.is_twin(super_x, tenant_x.uid):
         return False
     own = await session.tenant_client.get(kind.resource, key.name, namespace=key.namespace)
     there = await session.super_client.get(kind.resource, super_x.name, namespace=super_x.namespace)

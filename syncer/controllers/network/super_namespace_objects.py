@@ -10,7 +10,7 @@ follow rules that the syncer did not write.
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import adoption, sync_down
+from syncer.controllers import adoption, cached_objects
 from syncer.model.keys import Key
 from syncer.rules.registry import SyncedKind
 from syncer.safety import proven_deletes
@@ -23,8 +23,8 @@ from syncer.tenants.session import Session
 def get_namespace(key: Key, below: str, session: Session) -> Entry | None:
     """Return the tenant namespace of a key, if its super namespace can be written into."""
     space = session.stores["Namespace"].get("", key.namespace)
-    twin = session.get_super_store("Namespace").get("", below)
-    if space is None or twin is None or twin.deleting or not session.is_twin(twin, space.uid):
+    twin = session.twins.get_store("Namespace").get("", below)
+    if space is None or twin is None or twin.deleting or not session.twins.is_twin(twin, space.uid):
         return None
     return space
 
@@ -65,7 +65,7 @@ async def _restore(
     body = kind.change(live, wanted)
     if body is None:
         session.parked.clear_if_converged(key, SUPER_SIDE)
-        session.wake_waiters(key)
+        session.work.wake_waiters(key)
     else:
         scope = WriteScope(key, SUPER_SIDE)
         await session.writer.update_super_object(scope, kind.resource, body, before=live)
@@ -82,6 +82,6 @@ async def _resolve_name_conflict(
         kind.resource, key.name, namespace=wanted["metadata"]["namespace"], metadata_only=True
     )
     if not session.tenant.owns(live["metadata"]):
-        return RequeueAfter(sync_down.FOREIGN_RETRY_SECONDS)
+        return RequeueAfter(cached_objects.FOREIGN_RETRY_SECONDS)
     await adoption.restore_labels(kind, live["metadata"], session)
     return RequeueAfter(CACHE_BEHIND_SECONDS)

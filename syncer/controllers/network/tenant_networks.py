@@ -19,8 +19,8 @@ from tenancy.resources import NETWORK_ATTACHMENTS
 async def reconcile_tenant_network(key: Key, session: Session) -> Result:
     """Create, restore or delete the definition in one super namespace."""
     below = session.view.get_super_namespace(key.namespace)
-    entry = session.get_super_store(NETWORK_ATTACHMENTS.kind).get(below, key.name)
-    if session.is_behind(key, None, entry):
+    entry = session.twins.get_store(NETWORK_ATTACHMENTS.kind).get(below, key.name)
+    if session.twins.is_behind(key, None, entry):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     space = super_namespace_objects.get_namespace(key, below, session)
     if space is None:

@@ -42,7 +42,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def evict_from_target(tenant_x: Entry, side: TenantPodState, session: Session) -> Result:
     """Evict a pod from a target that is no longer granted."""
-    if not session.is_grant_withdrawn or side.deleting or not side.node:
+    if not session.scope.is_grant_withdrawn or side.deleting or not side.node:
         return Done()
     if not (side.has_controller or side.is_terminal):
         await session.event_recorder.record(

@@ -44,7 +44,7 @@ async def ensure_node(name: str, key: Key, session: Session) -> None:
         session.node_memory.add_awaited(key, name)
         await _create_for_pod(node_key, session)
         if not _is_node_complete(node_key, session):
-            session.add_waiter(node_key, key)
+            session.work.add_waiter(node_key, key)
             session.queue.add(node_key, first=True)
             raise NotReadyYet("the virtual node is being created")
     session.node_memory.forget_pod(key)
@@ -83,7 +83,7 @@ async def _reconcile_locked(key: Key, session: Session) -> Result:
     shown = session.stores[NODE].get("", key.name)
     if below is None and shown is not None and wellknown.SUPER_CLUSTER in shown.annotations:
         return Done()  # the virtual node of a target, which has its own key
-    if session.is_behind(key, shown, None):
+    if session.twins.is_behind(key, shown, None):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     if below is None:
         return await _handle_super_node_deleted(key, shown, session)
@@ -99,7 +99,9 @@ async def _reconcile_locked(key: Key, session: Session) -> Result:
 
 def _is_node_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
     is_in_pool = node_pool.is_in_pool(below.labels, session.view.policy.nodes)
-    if (session.exposes_all_nodes and is_in_pool) or _is_about_to_be_named(below.name, session):
+    if (session.view.exposes_all_nodes and is_in_pool) or _is_about_to_be_named(
+        below.name, session
+    ):
         return True
     pods = session.pods.list_pods_on_node(below.name)
     if shown is not None and shown.annotations.get(wellknown.UID) == below.uid:
@@ -123,8 +125,8 @@ def _is_about_to_be_named(name: str, session: Session) -> bool:
 def _is_bound_to(node: str, namespace: str, name: str, session: Session) -> bool:
     """Return True if a pod's own twin is bound to a node."""
     pod = session.stores["Pod"].get(namespace, name)
-    twin = session.get_super_store("Pod").get(session.view.get_super_namespace(namespace), name)
-    if pod is None or twin is None or not session.is_twin(twin, pod.uid):
+    twin = session.twins.get_store("Pod").get(session.view.get_super_namespace(namespace), name)
+    if pod is None or twin is None or not session.twins.is_twin(twin, pod.uid):
         return False
     return (twin.decode().get("spec") or {}).get("nodeName") == node
 

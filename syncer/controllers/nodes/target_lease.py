@@ -28,7 +28,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 def enqueue_lease(session: Session) -> None:
     """Start to renew the Lease, if that is not running. The node must exist."""
     if session.node_memory.get_seconds_to_renewal(RENEW_SECONDS) <= 0:
-        session.enqueue(
+        session.work.enqueue(
             session.build_key(LEASE, LEASE_NAMESPACE, target_node.build_node_name(session.name)),
             low=True,
         )

@@ -28,7 +28,7 @@ async def ensure_target_node(key: Key, session: Session) -> None:
     shown = session.stores[NODE].get("", node_key.name)
     if shown is not None and virtual_nodes.has_own_status(shown.decode()):
         return
-    session.add_waiter(node_key, key)
+    session.work.add_waiter(node_key, key)
     session.queue.add(node_key, first=True)
     raise NotReadyYet("the virtual node is being created")
 
@@ -38,7 +38,7 @@ async def reconcile_target_node(key: Key, session: TargetSession) -> Result:
     if key.name != target_node.build_node_name(session.name):
         return Done()
     shown = session.stores[NODE].get("", key.name)
-    if session.is_behind(key, shown, None):
+    if session.twins.is_behind(key, shown, None):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     if shown is not None and not target_node.is_target_node(shown.decode()):
         return Done()  # the tenant's own node has the name and is not changed
@@ -69,7 +69,7 @@ async def _write_target_node(
         labels,
         target.spec.taints,
         shut=is_away,
-        is_cordoned=session.is_grant_withdrawn,
+        is_cordoned=session.scope.is_grant_withdrawn,
     )
     virtual = shown.decode() if shown is not None else None
     own_part = {"metadata": {**wanted["metadata"]}, "spec": {**wanted["spec"]}}

@@ -13,8 +13,8 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import sync_down
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.pods import candidates, node_selection, reschedule
-from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
 from syncer.model.decide import DeleteTwin
 from syncer.model.keys import ASSIGNMENT, Key
@@ -22,7 +22,7 @@ from syncer.model.unstructured import as_mapping
 from syncer.placement.assignments import UNASSIGNED
 from syncer.rules.placement import cluster_scheduler, target_node
 from syncer.rules.placement.cluster_scheduler import NoFit
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from syncer.rules.registry import SyncedKind
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.tenants.session import Session
@@ -51,7 +51,7 @@ async def reconcile_assignment(key: Key, session: Session) -> Result:
     if tenant_x.deleting:
         return _restore_assignment(key, tenant_x, session)
     pod = tenant_x.decode()
-    if pod_facts.has_scheduling_gates(pod) or pod_facts.is_finished(pod):
+    if lifecycle.has_scheduling_gates(pod) or lifecycle.is_finished(pod):
         return Done()
     assigned = assignments.get_cluster(tenant_x)
     if assigned != UNASSIGNED:
@@ -84,7 +84,7 @@ def _restore_assignment(key: Key, tenant_x: Entry, session: Session) -> Result:
     if assigned:
         session.connection.assignments.reassign(tenant_x, assigned)
     if there is not None:
-        there.enqueue(candidates.build_pod_key(key, there))
+        there.work.enqueue(candidates.build_pod_key(key, there))
     return Done()
 
 
@@ -129,7 +129,7 @@ async def _assign_cluster(key: Key, tenant_x: Entry, pod: Object, session: Sessi
     there = candidates.get_session_in(found.name, session)
     if there is not None:
         assignments.reserve_assigned(tenant_x.uid, there.super_cluster.capacity, ask.requests)
-        there.enqueue(candidates.build_pod_key(key, there))
+        there.work.enqueue(candidates.build_pod_key(key, there))
     _log.info("tenant.assigned", target=found.name)
     return Done()
 
@@ -165,7 +165,7 @@ async def reconcile_assigned_elsewhere(
     if assigned == session.name:
         return None
     if assignments.get_leaving_cluster(tenant_x) and tenant_x.deleting and session.is_home:
-        session.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
+        session.work.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
     elif (
         assigned == UNASSIGNED and session.is_home and not assignments.get_leaving_cluster(tenant_x)
     ):
@@ -173,10 +173,10 @@ async def reconcile_assigned_elsewhere(
             return RequeueAfter(NO_FIT_RETRY_SECONDS)
         if tenant_x.deleting:
             return None  # it has no twin, and it must be deleted
-        session.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
+        session.work.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
     action = decide.decide(
         tenant_x,
-        session.build_super_state(pair.super_x, pair.key.namespace),
+        session.twins.build_state(pair.super_x, pair.key.namespace),
         vc_uid=session.tenant.uid,
         wanted=False,
     )

@@ -69,7 +69,7 @@ def _build_candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> C
 def _find_refusal(there: TargetSession, node: Object) -> str:
     if there.target.problem:
         return "does not answer"
-    if not there.is_ready:
+    if not there.work.is_ready:
         return _NOT_REACHED_YET
     if there.target.refusal:
         return there.target.refusal
@@ -113,4 +113,4 @@ def enqueue_assignment(tenant_x: Entry, session: Session) -> None:
     """Queue the placement of a pod."""
     home = get_session_in(HOME, session)
     if home is not None:
-        home.enqueue(home.build_key(ASSIGNMENT, tenant_x.namespace, tenant_x.name))
+        home.work.enqueue(home.build_key(ASSIGNMENT, tenant_x.namespace, tenant_x.name))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet, Result
-from syncer.controllers import adoption, quotas, rejection_events, sync_down
+from syncer.controllers import adoption, cached_objects, quotas, rejection_events, sync_down
 from syncer.controllers.pods import (
     node_selection,
     pod_claims,
@@ -86,7 +86,7 @@ async def create_pod_twin(
         await adoption.find_vanished_twin(kind, key, session)  # no create will find it
         if any(problem.rule == scheduling.NODE_NAME_RULE for problem in rejected.problems):
             for node in scheduling.list_unknown_nodes(pod["spec"], session.view.list_shown_nodes()):
-                session.add_waiter(session.build_key(NODE, "", node), key)
+                session.work.add_waiter(session.build_key(NODE, "", node), key)
         await rejection_events.report_rejected(kind, tenant_x, rejected.problems, session)
         _wait_for_class(key, pod, session)
         return sync_down.RECONCILED
@@ -136,7 +136,7 @@ def _wait_for_class(key: Key, pod: Object, session: Session) -> None:
     """Queue a rejected pod again when its RuntimeClass exists."""
     name = pod["spec"].get("runtimeClassName")
     if isinstance(name, str) and name:
-        session.add_waiter(session.build_key("RuntimeClass", "", name), key)
+        session.work.add_waiter(session.build_key("RuntimeClass", "", name), key)
 
 
 async def _get_ready_namespace(key: Key, tenant_x: Entry, session: Session) -> Entry:
@@ -147,16 +147,16 @@ async def _get_ready_namespace(key: Key, tenant_x: Entry, session: Session) -> E
     An Event about the namespace itself would be in namespace `default`, where few users check.
     """
     try:
-        return session.get_ready_namespace(key)
+        return session.namespaces.get_ready(key)
     except NotReadyYet:
         space = session.stores["Namespace"].get("", key.namespace)
-        below = session.get_super_store("Namespace").get(
+        below = session.twins.get_store("Namespace").get(
             "", session.view.get_super_namespace(key.namespace)
         )
         if (
             space is not None
             and _is_own_object(below, session)
-            and not session.is_twin(below, space.uid)
+            and not session.twins.is_twin(below, space.uid)
         ):
             message = (
                 f"An earlier namespace {key.namespace} is still being deleted where pods run. The"
@@ -227,7 +227,7 @@ async def _list_tokens(pod: Object, session: Session) -> list[TokenSpec]:
 async def enqueue_missing_needs(pod: Object, twin: Object, session: Session) -> None:
     """Queue deleted tokens and service variables that a super pod names, to recreate them."""
     pod_variables.enqueue_missing(pod["metadata"]["namespace"], twin, session)
-    namespace, below = twin["metadata"]["namespace"], session.get_super_store("Secret")
+    namespace, below = twin["metadata"]["namespace"], session.twins.get_store("Secret")
     missing = {
         ref.name
         for ref in list_references(twin["spec"])
@@ -277,7 +277,9 @@ def build_context(
         ),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
         policy=view.policy,
-        policy_labels=session.build_policy_labels(namespace, pod["metadata"].get("labels") or {}),
+        policy_labels=session.namespaces.build_policy_labels(
+            namespace, pod["metadata"].get("labels") or {}
+        ),
         networks=pod_networks.build_context(namespace, session),
         device_claims=pod_claims.is_offered(session),
     )
@@ -303,7 +305,7 @@ async def wait_for_dependencies(
     ]
     pending = [dependency for dependency in missing if dependency is not None]
     for dependency in pending:
-        session.add_waiter(dependency, key)
+        session.work.add_waiter(dependency, key)
         if await quotas.report_held_need(tenant_x, dependency, session):
             continue
         if not _is_write_in_flight(dependency, session):
@@ -321,9 +323,11 @@ def _is_write_in_flight(dependency: Key, session: Session) -> bool:
         entry = pod_variables.get_super_config_map(dependency, session)
     elif dependency.kind == TOKEN:
         below = session.view.get_super_namespace(dependency.namespace)
-        entry = session.get_super_store(SECRETS.kind).get(below, dependency.name)
+        entry = session.twins.get_store(SECRETS.kind).get(below, dependency.name)
     else:
-        entry = sync_down.read_pair(session.kinds[dependency.kind], dependency, session).super_x
+        entry = cached_objects.read_pair(
+            session.kinds[dependency.kind], dependency, session
+        ).super_x
     return session.expectations.is_behind(ClusterSide.SUPER, dependency, entry)
 
 
@@ -333,7 +337,7 @@ async def _wait_for_own_claims(key: Key, tenant_x: Entry, pod: Object, session: 
         claim = session.stores[CLAIM].get(key.namespace, name)
         if claim is not None and is_made_for(claim.decode(), tenant_x.uid):
             continue
-        session.add_waiter(session.build_key(CLAIM, key.namespace, name), key)
+        session.work.add_waiter(session.build_key(CLAIM, key.namespace, name), key)
         if claim is None:
             raise NotReadyYet(f"the claim {name} of an ephemeral volume does not exist yet")
         message = (
@@ -341,7 +345,7 @@ async def _wait_for_own_claims(key: Key, tenant_x: Entry, pod: Object, session: 
             " Rename the volume, or delete the claim (rule ephemeral-claim)."
         )
         await session.event_recorder.record(
-            PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
+            PODS, tenant_x, reason=cached_objects.NAME_TAKEN, message=message
         )
         raise NotReadyYet(
             "the claim of an ephemeral volume is not the pod's", FOREIGN_RETRY_SECONDS
@@ -368,7 +372,7 @@ async def _refuse_foreign_objects(
     ):
         kind = session.kinds[ref.kind]
         needed = session.build_key(ref.kind, key.namespace, ref.name)
-        if _is_own_object(sync_down.read_pair(kind, needed, session).super_x, session):
+        if _is_own_object(cached_objects.read_pair(kind, needed, session).super_x, session):
             continue
         try:
             live = await session.super_client.get(
@@ -385,7 +389,7 @@ async def _refuse_foreign_objects(
                 " owner. Choose another name (rule name-taken)."
             )
             await session.event_recorder.record(
-                PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
+                PODS, tenant_x, reason=cached_objects.NAME_TAKEN, message=message
             )
             raise NotReadyYet(
                 "a name that the pod refers to is used by an object of another owner",
@@ -399,16 +403,16 @@ def _is_own_object(entry: Entry | None, session: Session) -> bool:
 
 def _is_synced_down(kind: SyncedKind, key: Key, session: Session) -> bool:
     """Return True if an object is synced in its newest state, or never will be."""
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     if pair.tenant_x is None or pair.tenant_x.deleting:
         return True
     try:
         twin = kind.build(pair.tenant_x.decode(), session.view)
     except RejectedError:
         return True  # its own key reports that
-    if pair.super_x is None or not session.is_twin(pair.super_x, pair.tenant_x.uid):
+    if pair.super_x is None or not session.twins.is_twin(pair.super_x, pair.tenant_x.uid):
         return False
-    if session.is_leaving(key, pair.super_x):
+    if session.twins.is_leaving(key, pair.super_x):
         return False
     return kind.change(pair.super_x.decode(), twin) is None
 

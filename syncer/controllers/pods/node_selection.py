@@ -61,10 +61,15 @@ def _find_outdated_annotation(pod: Object, twin: Object, session: Session) -> st
     recorded = str((twin["metadata"].get("annotations") or {}).get(wellknown.NODE_CHOICE, ""))
     if not (recorded or session.node_index.additions.nodes):
         return None
-    view = session.view.policy.nodes.view
+    nodes = session.view.policy.nodes
     try:
-        uid = pod["metadata"]["uid"]
-        choice = node_selection.select_nodes(pod["spec"], session.node_index.additions, view, uid)
+        choice = node_selection.select_nodes(
+            pod["spec"],
+            session.node_index.additions,
+            nodes.view,
+            pod["metadata"]["uid"],
+            pool_keys=nodes.selector.keys(),
+        )
     except (RejectedError, *MALFORMED_OBJECT_ERRORS):
         return None  # an accepted twin stays as it is
     wanted = choice.digest if choice is not None else ""
@@ -87,7 +92,7 @@ async def reject_by_node(
     was failed.
     """
     why = pod_status.find_kubelet_rejection(twin) if pod["spec"].get("nodeName") else None
-    if why is None or session.holds_deletes:
+    if why is None or session.store_guard.is_held:
         return False
     # The delete is counted before the status write. A tenant may refuse that, and the twin would be
     # recreated forever.
@@ -110,7 +115,7 @@ async def recreate_outdated(
     Returns True if that was tried. It is not tried while deletes are held or while it is parked.
     """
     wanted = _find_outdated_annotation(pod, twin, session)
-    if wanted is None or session.holds_deletes:
+    if wanted is None or session.store_guard.is_held:
         return False
     if not await _delete_twin(
         key, "placement", {"spec": wanted}, session, tenant_x=tenant_x, super_x=super_x

@@ -41,7 +41,7 @@ async def wait_for_claims(key: Key, tenant_x: Entry, pod: Object, session: Sessi
         if problem is None:
             continue
         needed = session.build_key(RESOURCE_CLAIM, key.namespace, each.claim)
-        session.add_waiter(needed, key)
+        session.work.add_waiter(needed, key)
         if not await quotas.report_held_need(tenant_x, needed, session) and problem:
             where = f"spec.resourceClaims, the ResourceClaim {each.claim},"
             message = str(RejectionProblem(resource_claims.RULE, where, problem))
@@ -56,19 +56,19 @@ def _find_problem(claim: PodClaim, key: Key, pod: Entry, session: Session) -> st
 
     Returns None if the pod need not wait.
     """
-    if not session.is_served(RESOURCE_CLAIM):
+    if not session.ruled.is_served(RESOURCE_CLAIM):
         return ""
     above = session.stores[RESOURCE_CLAIM].get(key.namespace, claim.claim)
     if above is None:
         return "" if claim.is_generated else "does not exist. Create it"
     if claim.is_generated and not is_made_for(above.decode(), pod.uid):
         return "was not created for this pod. Delete the pod"
-    below = session.get_super_store(RESOURCE_CLAIM).get(
+    below = session.twins.get_store(RESOURCE_CLAIM).get(
         session.view.get_super_namespace(key.namespace), claim.claim
     )
     needed = session.build_key(RESOURCE_CLAIM, key.namespace, claim.claim)
-    if below is not None and session.is_twin(below, above.uid):
-        is_leaving = below.deleting or session.is_leaving(needed, below)
+    if below is not None and session.twins.is_twin(below, above.uid):
+        is_leaving = below.deleting or session.twins.is_leaving(needed, below)
         return "" if is_leaving else None
     try:
         session.kinds[RESOURCE_CLAIM].build(above.decode(), session.view)

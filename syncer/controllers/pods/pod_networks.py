@@ -70,12 +70,12 @@ async def wait_for_networks(key: Key, tenant_x: Entry, pod: Object, session: Ses
     for each in asked:
         needed = session.build_key(_KIND, each.namespace, each.name)
         above = session.stores[_KIND].get(each.namespace, each.name)
-        below = session.get_super_store(_KIND).get(
+        below = session.twins.get_store(_KIND).get(
             session.view.get_super_namespace(each.namespace), each.name
         )
-        if above is not None and session.is_twin(below, above.uid):
+        if above is not None and session.twins.is_twin(below, above.uid):
             continue
-        session.add_waiter(needed, key)
+        session.work.add_waiter(needed, key)
         if above is None:
             problem = RejectionProblem(
                 selections.RULE,
@@ -90,11 +90,11 @@ async def wait_for_networks(key: Key, tenant_x: Entry, pod: Object, session: Ses
 
 def _wait_for_own_network(key: Key, session: Session) -> None:
     below = session.view.get_super_namespace(key.namespace)
-    entry = session.get_super_store(_KIND).get(below, names.PRIMARY_NETWORK)
+    entry = session.twins.get_store(_KIND).get(below, names.PRIMARY_NETWORK)
     if entry is not None and session.tenant.owns({"annotations": entry.annotations}):
         return
     awaited = session.build_key(TENANT_NETWORK, key.namespace, names.PRIMARY_NETWORK)
-    session.add_waiter(awaited, key)
+    session.work.add_waiter(awaited, key)
     session.queue.add(awaited, first=True)
     raise NotReadyYet("the network of the tenant does not exist in the super namespace yet")
 

@@ -16,10 +16,12 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import (
     adoption,
+    cached_objects,
     rejection_events,
     sync_down,
     sync_up,
 )
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.nodes import drain, node_reconciler, target_node_reconciler
 from syncer.controllers.pods import (
     assign_cluster,
@@ -31,13 +33,12 @@ from syncer.controllers.pods import (
     unreachable_target,
     update,
 )
-from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model import decide
 from syncer.model.decide import AwaitTwinEnd, DeleteGrounds, DeleteTwin, ReportForeign
 from syncer.model.keys import Key, get_tenant_namespace
 from syncer.rules import status_ownership
-from syncer.rules.pods import lifecycle, pod_facts, pod_status
+from syncer.rules.pods import lifecycle, pod_status
 from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState
 from syncer.rules.registry import SyncedKind
 from syncer.rules.status_ownership import POD_OWNERSHIP
@@ -73,19 +74,23 @@ class OwnTwin(NamedTuple):
 
 async def reconcile_pod(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one pod."""
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     tenant_x, super_x = pair.tenant_x, pair.super_x
-    if session.is_behind(key, tenant_x, super_x):
+    if session.twins.is_behind(key, tenant_x, super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
-    if tenant_x is not None and not session.is_assigned_here(tenant_x):
+    if tenant_x is not None and not session.scope.is_assigned_here(tenant_x):
         verdict = await assign_cluster.reconcile_assigned_elsewhere(kind, pair, tenant_x, session)
         if verdict is not None:
             return verdict
-    is_own = super_x is not None and tenant_x is not None and session.is_twin(super_x, tenant_x.uid)
+    is_own = (
+        super_x is not None
+        and tenant_x is not None
+        and session.twins.is_twin(super_x, tenant_x.uid)
+    )
     if tenant_x is None or not (super_x is None or tenant_x.deleting or is_own):
         return await _reconcile_unpaired(kind, pair, session)
     pod = tenant_x.decode()
-    side = pod_facts.build_pod_state(
+    side = lifecycle.build_pod_state(
         pod,
         had_twin=session.lost_twins.is_bound_twin_lost(tenant_x.uid),
         was_taken=session.lost_twins.was_twin_deleting(tenant_x.uid),
@@ -107,15 +112,15 @@ async def reconcile_pod(kind: SyncedKind, key: Key, session: Session) -> Result:
 
 def build_twin_state(twin: Object, session: Session) -> SuperPodState:
     """Return the lifecycle facts of a super pod, with the tenant's name of its node."""
-    side = pod_facts.build_twin_state(twin)
-    return side._replace(node=session.get_shown_node(side.node)) if side.node else side
+    side = lifecycle.build_twin_state(twin)
+    return side._replace(node=session.scope.get_shown_node(side.node)) if side.node else side
 
 
 async def _reconcile_unpaired(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
     """Handle a super pod without tenant pod, or one that is foreign or another pod's twin."""
     action = decide.decide(
         pair.tenant_x,
-        session.build_super_state(pair.super_x, get_tenant_namespace(pair.key)),
+        session.twins.build_state(pair.super_x, get_tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
     )
     match action:
@@ -141,7 +146,7 @@ async def _reconcile_unpaired(kind: SyncedKind, pair: ObjectPair, session: Sessi
 
 def _get_recorded_uid(super_x: Entry, session: Session) -> str:
     """Return the UID of the tenant pod that a super pod records."""
-    side = session.build_super_state(super_x)
+    side = session.twins.build_state(super_x)
     return side.uid if side is not None else ""
 
 
@@ -154,7 +159,7 @@ async def _do_nothing(both: ExistingPod) -> Result:
 
 
 async def _create_twin(both: ExistingPod) -> Result:
-    if pod_facts.has_scheduling_gates(both.pod):
+    if lifecycle.has_scheduling_gates(both.pod):
         return Done()
     assign_cluster.check_may_create(both.tenant_x, both.session)
     try:
@@ -178,7 +183,7 @@ async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
     problem: errors.ApiError | NotReadyYet | None = None
     node = twin["spec"].get("nodeName") or ""
     is_bound_now = False
-    waits = not (node or both.state.deleting or pod_facts.is_finished(twin))
+    waits = not (node or both.state.deleting or lifecycle.is_finished(twin))
     if waits and (
         await node_selection.reject_by_node(
             kind, key, both.pod, twin, session, tenant_x=tenant_x, super_x=super_x
@@ -220,7 +225,7 @@ async def _sync_metadata_up(both: ExistingPod, twin: Object, session: Session) -
         both.pod,
         twin,
         session,
-        node=session.get_status_node(twin["spec"].get("nodeName") or ""),
+        node=session.scope.get_status_node(twin["spec"].get("nodeName") or ""),
     )
     seen = ObservedTenantObject(both.tenant_x, both.pod)
     return await sync_up.write_fields_up(both.kind, both.key, None, body, session, observed=seen)
@@ -240,7 +245,11 @@ async def _bind_pod(both: ExistingPod, node: str) -> None:
             "namespace": both.key.namespace,
             "uid": both.tenant_x.uid,
         },
-        "target": {"apiVersion": "v1", "kind": "Node", "name": both.session.get_shown_node(node)},
+        "target": {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "name": both.session.scope.get_shown_node(node),
+        },
     }
     await both.session.writer.bind_pod(both.key, PODS, binding, both.tenant_x)
     _log.debug("tenant.bound", node=node)
@@ -260,12 +269,12 @@ def build_status_patch(pod: Object, twin: Object, key: Key, session: Session) ->
 def _build_shown_status(pod: Object, twin: Object, session: Session) -> Object:
     """Return the part of a tenant pod's status that its twin determines."""
     # If the real nodes are not shown, the tenant knows none of their names.
-    node = session.get_status_node(twin["spec"].get("nodeName") or "")
+    node = session.scope.get_status_node(twin["spec"].get("nodeName") or "")
     return pod_status.build_shown_status(
         pod,
         session.sanitizer.sanitize_status(twin, node=node),
-        pod_facts.build_name_pairs(pod, twin, session.tenant),
-        hidden=pod_facts.list_hidden_status_fields(session.view.policy),
+        pod_status.build_name_pairs(pod, twin, session.tenant),
+        hidden=pod_status.list_hidden_status_fields(session.view.policy),
     )
 
 
@@ -304,7 +313,7 @@ async def _sync_status_up(
 async def _delete_twin(both: ExistingPod, own: OwnTwin) -> Result:
     await both.session.proven_deletes.delete_proven(
         DeleteTarget(key=both.key, resource=PODS, entry=own.super_x, grounds=DeleteGrounds.MARKED),
-        grace_seconds=pod_facts.compute_twin_grace(both.state),
+        grace_seconds=lifecycle.compute_twin_grace(both.state),
     )
     return Done()  # the twin's status until its end comes with its events
 
@@ -312,7 +321,7 @@ async def _delete_twin(both: ExistingPod, own: OwnTwin) -> Result:
 async def _evict_tenant_pod(both: ExistingPod, own: OwnTwin) -> Result:
     """Report a deletion by the super cluster, and delete the tenant pod with the same grace."""
     await _sync_status_up(both, own.twin, both.session)
-    await _delete_with_grace(both, own.super_x, pod_facts.build_twin_state(own.twin).grace_seconds)
+    await _delete_with_grace(both, own.super_x, lifecycle.build_twin_state(own.twin).grace_seconds)
     return Done()
 
 
@@ -380,7 +389,7 @@ async def _prove_twin_absent(both: ExistingPod) -> None:
     session = both.session
     if isinstance(session, TargetSession):
         await unreachable_target.report_delete_in_doubt(both.tenant_x, session)
-    session.check_losses_not_held()  # before thousands of live reads
+    session.scope.check_losses_not_held()  # before thousands of live reads
     try:
         live = await both.session.super_client.get(
             PODS,
@@ -389,7 +398,7 @@ async def _prove_twin_absent(both: ExistingPod) -> None:
             metadata_only=True,
         )
     except errors.NotFound:
-        await session.prove_missing(time.monotonic())  # after the read
+        await session.scope.prove_missing(time.monotonic())  # after the read
         return
     if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await adoption.restore_labels(both.kind, live["metadata"], both.session)
@@ -403,9 +412,9 @@ async def _delete_tenant_pod(
 
     Requests were sent meanwhile, and another writer may have created a twin. That twin is synced.
     """
-    twin = sync_down.read_pair(both.kind, both.key, both.session).super_x
+    twin = cached_objects.read_pair(both.kind, both.key, both.session).super_x
     is_known = twin is None or (super_x is not None and super_x.uid == twin.uid)
-    if not is_known and both.session.is_twin(twin, both.tenant_x.uid):
+    if not is_known and both.session.twins.is_twin(twin, both.tenant_x.uid):
         raise NotReadyYet("the twin was replaced", CACHE_BEHIND_SECONDS)
     await both.session.writer.delete_tenant_object(
         both.key, PODS, both.tenant_x, grace_seconds=grace_seconds, is_counted=False

@@ -13,7 +13,7 @@ from typing import Any
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import adoption, live_reads, rejection_events, sync_down
+from syncer.controllers import adoption, cached_objects, live_reads, rejection_events
 from syncer.model.keys import SERVICE_VARIABLES, Key
 from syncer.model.references import ObjectReference
 from syncer.model.tenant_view import API_SERVICE
@@ -42,7 +42,7 @@ def get_outdated_key(namespace: str, *, links: bool, session: Session) -> Key | 
     name = names.SERVICE_VARIABLES if links else names.API_VARIABLES
     key = session.build_key(SERVICE_VARIABLES, namespace, name)
     entry = get_super_config_map(key, session)
-    if entry is None or entry.deleting or session.is_leaving(key, entry):
+    if entry is None or entry.deleting or session.twins.is_leaving(key, entry):
         return key
     memory, variables = session.service_variables, _list_variables(namespace, session, links=links)
     if memory.is_current(entry, variables):
@@ -70,13 +70,13 @@ def enqueue_missing(namespace: str, twin: Mapping[str, Any], session: Session) -
 def get_super_config_map(key: Key, session: Session) -> Entry | None:
     """Return the ConfigMap of a key from the cache of the super cluster."""
     below = session.view.get_super_namespace(key.namespace)
-    return session.get_super_store(CONFIG_MAPS.kind).get(below, key.name)
+    return session.twins.get_store(CONFIG_MAPS.kind).get(below, key.name)
 
 
 async def reconcile_service_variables(key: Key, session: Session) -> Result:
     """Create or update one ConfigMap."""
     entry = get_super_config_map(key, session)
-    if session.is_behind(key, None, entry):
+    if session.twins.is_behind(key, None, entry):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     wanted, is_needed = _build(key, session), _is_needed(key, session)
     if wanted is None or not is_needed:
@@ -149,11 +149,11 @@ def _is_needed(key: Key, session: Session) -> bool:
         has_pods = bool(session.stores["Pod"].list(key.namespace))
     below = session.view.get_super_namespace(key.namespace)
     ref = ObjectReference(CONFIG_MAPS.kind, key.name)
-    return has_pods or sync_down.is_used_in_super(ref, below, session)
+    return has_pods or session.twins.is_named_by_pod(ref, below)
 
 
 async def _create(key: Key, wanted: Object, session: Session) -> Result:
-    session.get_ready_namespace(key)
+    session.namespaces.get_ready(key)
     try:
         await session.writer.create_super_object(key, CONFIG_MAPS, wanted)
     except errors.AlreadyExists:
@@ -181,7 +181,7 @@ async def _update(key: Key, entry: Entry, wanted: Object, session: Session) -> R
         body = _build_change(live, wanted)
     if body is None:
         session.parked.clear_if_converged(key, SUPER_SIDE)
-        session.wake_waiters(key)
+        session.work.wake_waiters(key)
         return Done()
     if config_maps_secrets.is_fixed(live, wanted):
         await _delete(scope, entry, body, live, session)
@@ -196,7 +196,7 @@ async def _delete(
     """Delete a ConfigMap that was made immutable, unless that is parked."""
     key = scope.key
     target = proven_deletes.build_own_target(key, CONFIG_MAPS, entry)
-    with session.mark_leaving(key, entry):
+    with session.twins.mark_leaving(key, entry):
         await session.proven_deletes.delete_unless_parked(
             scope, target, body, before=live, tenant_x=None
         )
@@ -210,15 +210,15 @@ async def _report_name_taken(key: Key, session: Session) -> Result:
     )
     for tenant_x in _list_waiting_pods(key, session):
         await session.event_recorder.record(
-            PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
+            PODS, tenant_x, reason=cached_objects.NAME_TAKEN, message=message
         )
-    return RequeueAfter(sync_down.FOREIGN_RETRY_SECONDS)
+    return RequeueAfter(cached_objects.FOREIGN_RETRY_SECONDS)
 
 
 def _list_waiting_pods(key: Key, session: Session) -> list[Entry]:
     """Return some of the pods that wait for a ConfigMap. All of them go on waiting."""
-    waiting = session.waiters.pop_waiters(key)
+    waiting = session.work.waiters.pop_waiters(key)
     for each in waiting:
-        session.add_waiter(key, each)
+        session.work.add_waiter(key, each)
     found = (session.stores["Pod"].get(each.namespace, each.name) for each in sorted(waiting))
     return [entry for entry in found if entry is not None][:MAX_REPORTED_PODS]

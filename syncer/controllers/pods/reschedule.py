@@ -14,7 +14,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.controllers.pods import candidates
 from syncer.model import decide
 from syncer.model.keys import Key
@@ -41,7 +41,7 @@ async def try_reschedule(
 ) -> Result:
     """End an assignment without a suitable node, if there is another candidate."""
     there = candidates.get_session_in(assigned, session)
-    if there is None or there.is_target_unreachable:
+    if there is None or there.scope.is_unreachable:
         return Done()  # an attempt that may have reached that cluster stays
     if not session.connection.grants.is_offered(assigned):
         return _close_assignment(
@@ -80,7 +80,7 @@ def _close_assignment(
 ) -> Result:
     _log.info("tenant.rescheduled", target=assigned)
     session.connection.assignments.close_assignment(tenant_x)
-    there.enqueue(candidates.build_pod_key(key, there))
+    there.work.enqueue(candidates.build_pod_key(key, there))
     return RequeueAfter(_SOON_SECONDS)
 
 
@@ -88,7 +88,7 @@ def _compute_seconds_left(
     key: Key, there: Session, state: RescheduleState, now: float
 ) -> float | None:
     """Return how long the twin is still waited for in seconds. None: it has no problem."""
-    twin = sync_down.read_pair(
+    twin = cached_objects.read_pair(
         there.kinds[PODS.kind], candidates.build_pod_key(key, there), there
     ).super_x
     if twin is None:
@@ -107,26 +107,26 @@ async def wait_until_left(
         session.connection.assignments,
         candidates.get_session_in(assigned, session),
     )
-    if there is None or there.is_target_unreachable:
+    if there is None or there.scope.is_unreachable:
         return RequeueAfter(UNREACHABLE_RETRY_SECONDS)
     pod_key, state, now = (
         candidates.build_pod_key(key, there),
         assignments.get_reschedule_state(tenant_x.uid),
         session.now(),
     )
-    twin = sync_down.read_pair(there.kinds[PODS.kind], pod_key, there).super_x
-    is_own = twin is not None and there.is_twin(twin, tenant_x.uid)
+    twin = cached_objects.read_pair(there.kinds[PODS.kind], pod_key, there).super_x
+    is_own = twin is not None and there.twins.is_twin(twin, tenant_x.uid)
     if is_own and twin is not None and as_mapping(twin.decode().get("spec")).get("nodeName"):
         assignments.reassign(tenant_x, assigned)  # it was bound at the same moment, and stays
-        there.enqueue(pod_key)
+        there.work.enqueue(pod_key)
         return Done()
     if is_own or session.queue.is_processing(pod_key):
-        there.enqueue(pod_key)
+        there.work.enqueue(pod_key)
         return RequeueAfter(_SOON_SECONDS)
     unanswered = state.get_unanswered_age(now)
     if unanswered is not None and unanswered < reschedule_timeouts.UNANSWERED_CREATE_SECONDS:
         return RequeueAfter(reschedule_timeouts.UNANSWERED_CREATE_SECONDS - unanswered)
-    there.check_losses_not_held()  # before thousands of live reads
+    there.scope.check_losses_not_held()  # before thousands of live reads
     try:
         live = await there.super_client.get(
             PODS,
@@ -135,7 +135,7 @@ async def wait_until_left(
             metadata_only=True,
         )
     except errors.NotFound:
-        await there.prove_missing(time.monotonic())  # after the read
+        await there.scope.prove_missing(time.monotonic())  # after the read
         state.clear_unanswered_create()
         return None  # unassigned until `take` is called
     if decide.is_owned(live["metadata"], there.tenant, tenant_x.uid):

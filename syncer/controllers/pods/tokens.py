@@ -14,7 +14,6 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.controllers import adoption
-from syncer.controllers.sync_down import is_used_in_super
 from syncer.model.keys import TOKEN, Key
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
 from syncer.rules.pods import token_specs
@@ -34,15 +33,15 @@ def get_missing_token_key(token: TokenSpec, session: Session) -> Key | None:
     """Return the key of a token Secret that a pod must wait for, or None if it exists."""
     key = session.build_key(TOKEN, token.namespace, token.secret_name)
     entry = _get_super_secret(key, session)
-    is_there = entry is not None and not (entry.deleting or session.is_leaving(key, entry))
-    if is_there and session.is_twin(entry, token.account_uid):
+    is_there = entry is not None and not (entry.deleting or session.twins.is_leaving(key, entry))
+    if is_there and session.twins.is_twin(entry, token.account_uid):
         return None
     session.pod_memory.add_awaited_token(key, token)
     return key
 
 
 def _get_super_secret(key: Key, session: Session) -> Entry | None:
-    return session.get_super_store("Secret").get(
+    return session.twins.get_store("Secret").get(
         session.view.get_super_namespace(key.namespace), key.name
     )
 
@@ -50,18 +49,18 @@ def _get_super_secret(key: Key, session: Session) -> Entry | None:
 async def reconcile_token(key: Key, session: Session) -> Result:
     """Create, renew or delete one token Secret."""
     entry = _get_super_secret(key, session)
-    if session.is_behind(key, None, entry):
+    if session.twins.is_behind(key, None, entry):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     if entry is None:
         return await _create_token(key, session)
     session.pod_memory.forget_token(key)
     token = token_specs.parse_secret(entry.annotations, session.tenant.super_cluster_uid)
-    if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
+    if token is None or entry.deleting or not session.twins.is_twin(entry, token.account_uid):
         return Done()
     # The Secret of an earlier account may outlive the account.
     mounted = ObjectReference(SECRETS.kind, entry.name)
-    if not is_token_needed(token, session) and not is_used_in_super(
-        mounted, entry.namespace, session
+    if not is_token_needed(token, session) and not session.twins.is_named_by_pod(
+        mounted, entry.namespace
     ):
         lingering = session.grace_timers.get_remaining_grace(key)
         if lingering > 0:
@@ -95,7 +94,7 @@ async def _delete_token(
     key: Key, entry: Entry, session: Session, *, is_still: Callable[[], bool] = lambda: True
 ) -> None:
     target = proven_deletes.build_own_target(key, SECRETS, entry)
-    with session.mark_leaving(key, entry):
+    with session.twins.mark_leaving(key, entry):
         await session.proven_deletes.delete_proven(target, is_still=is_still)
 
 
@@ -105,7 +104,7 @@ async def _create_token(key: Key, session: Session) -> Result:
         session.pod_memory.forget_token(key)
         await adoption.find_vanished_twin(session.kinds[SECRETS.kind], key, session)
         return Done()
-    session.get_ready_namespace(key)
+    session.namespaces.get_ready(key)
     session.quota.check_not_waiting(key)  # before a token is issued
     return await _request_and_write(key, token, None, session)
 

@@ -49,7 +49,7 @@ async def reconcile_unreachable_pod(key: Key, session: TargetSession) -> Result:
     left = UNREACHABLE_SECONDS - session.target.get_unreachable_seconds()
     if left > 0:
         return RequeueAfter(left)
-    if session.is_behind(key, tenant_x, None):
+    if session.twins.is_behind(key, tenant_x, None):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     if tenant_x.deleting:
         await session.event_recorder.record(

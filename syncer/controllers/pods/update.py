@@ -22,7 +22,14 @@ from syncer.model.rejections import (
     RejectionProblem,
     build_malformed_rejection,
 )
-from syncer.rules.pods import environment, ephemeral_containers, pod_facts, pod_status, resize
+from syncer.rules.pods import (
+    environment,
+    ephemeral_containers,
+    lifecycle,
+    pod_patch,
+    pod_status,
+    resize,
+)
 from syncer.rules.registry import SyncedKind
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import SUPER_SIDE
@@ -102,18 +109,18 @@ def _build_patches(
         return [
             (
                 "",
-                pod_facts.build_running_patch(
+                pod_patch.build_running_patch(
                     pod,
                     twin,
                     session.tenant,
                     policy=policy,
                     adding=adding,
-                    policy_labels=session.build_policy_labels(
+                    policy_labels=session.namespaces.build_policy_labels(
                         metadata["namespace"], metadata.get("labels") or {}
                     ),
                 ),
             ),
-            ("resize", None if pod_facts.is_finished(twin) else resize.build_patch(pod, twin)),
+            ("resize", None if lifecycle.is_finished(twin) else resize.build_patch(pod, twin)),
             ("status", pod_status.build_gate_patch(pod, twin)),
         ]
     except MALFORMED_OBJECT_ERRORS as stumble:  # etcd may hold objects that no API server accepts
@@ -129,13 +136,13 @@ async def _select_new_containers(
     """
     if not pod["spec"].get(
         ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD
-    ) or pod_facts.is_finished(twin):
+    ) or lifecycle.is_finished(twin):
         return []
     found: list[Object] = []
     problems: Sequence[RejectionProblem] = ()
     try:
         if ephemeral_containers.list_added(pod, twin):
-            facts = create.build_context(pod, session.get_ready_namespace(key), [], session)
+            facts = create.build_context(pod, session.namespaces.get_ready(key), [], session)
             found, problems = ephemeral_containers.split_addable(pod, twin, facts)
     except (RejectedError, *MALFORMED_OBJECT_ERRORS) as problem:
         rejected = (

@@ -10,8 +10,8 @@ import orjson
 from kubeio import Object, errors
 from kubeio.cache.store import Entry, parse_entry
 from kubeio.controller.worker import NotReadyYet, Result
-from syncer.controllers import adoption, sync_down, sync_up
-from syncer.controllers.sync_down import ObjectPair
+from syncer.controllers import adoption, cached_objects, sync_down, sync_up
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model import mirrored_kinds
 from syncer.model.keys import VOLUME, Key
@@ -29,10 +29,10 @@ VOLUME_RETRY_SECONDS = 1.0
 
 async def reconcile_claim(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one claim."""
-    pair = sync_down.read_pair(kind, key, session)
+    pair = cached_objects.read_pair(kind, key, session)
     tenant_x = pair.tenant_x
     is_new = tenant_x is not None and not tenant_x.deleting and pair.super_x is None
-    if tenant_x is not None and is_new and not session.is_behind(key, tenant_x, None):
+    if tenant_x is not None and is_new and not session.twins.is_behind(key, tenant_x, None):
         verdict = await _prepare_claim(kind, pair, tenant_x, session)
         if verdict is not None:
             return verdict
@@ -111,12 +111,12 @@ def _wait_for_references(key: Key, tenant_x: Entry, claim: Object, session: Sess
         (VOLUME, claims.get_volume(tenant_x)),
     ):
         if name:
-            session.add_waiter(session.build_key(kind, "", name), key)
+            session.work.add_waiter(session.build_key(kind, "", name), key)
 
 
 def _is_own_source(key: Key, source: ObjectReference, session: Session) -> bool:
     other = session.build_key(source.kind, key.namespace, source.name)
-    if sync_down.has_own_twin(other, session):
+    if cached_objects.has_own_twin(other, session):
         return True
-    session.add_waiter(other, key)
+    session.work.add_waiter(other, key)
     return False

@@ -11,6 +11,7 @@ from kubeio import Object
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import rejection_events, reverted_edits, sync_down, sync_up
+from syncer.controllers.cached_objects import ObjectPair
 from syncer.controllers.mirrors import (
     delete_mirror,
     must_leave_unchanged,
@@ -18,7 +19,6 @@ from syncer.controllers.mirrors import (
     record_current,
     write_mirror,
 )
-from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model import decide, mirrored_kinds
 from syncer.model.decide import AwaitTwinEnd, DeleteTwin, ReportForeign
@@ -64,7 +64,7 @@ async def reconcile_volume(key: Key, session: Session) -> Result:
     )
     shown = session.connection.home_cluster.volumes.get("", key.name)
     super_x = twin if twin is not None else shown
-    if session.is_behind(key, tenant_x, super_x):
+    if session.twins.is_behind(key, tenant_x, super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     own = tenant_x if tenant_x is not None and not mirrored_kinds.is_own_mirror(tenant_x) else None
     if own is not None or twin is not None:
@@ -185,7 +185,7 @@ async def _sync_volume_down(pair: ObjectPair, session: Session) -> Result:
     claim = _get_claim(own, session) if own is not None else None
     action = decide.decide(
         own,
-        session.build_super_state(twin),
+        session.twins.build_state(twin),
         vc_uid=session.tenant.uid,
         wanted=claim is not None,
     )
@@ -244,9 +244,9 @@ async def _write_twin(
     if await _build_twin(own, claim, None, session) is None:
         return Done()
     try:
-        space = session.get_ready_namespace(session.build_key(claims.CLAIM, *claim))
+        space = session.namespaces.get_ready(session.build_key(claims.CLAIM, *claim))
     except NotReadyYet:
-        session.add_waiter(session.build_key("Namespace", "", claim[0]), pair.key)
+        session.work.add_waiter(session.build_key("Namespace", "", claim[0]), pair.key)
         raise
     twin = await _build_twin(own, claim, space, session)
     if twin is None:

@@ -27,7 +27,7 @@ from syncer.model.replace_update import build_replacement
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.network import ingress_hosts, ingress_paths
-from syncer.rules.network.attachments import primary_networks
+from syncer.rules.network.attachments import network_limits
 from tenancy.policies import WILDCARD_NAME
 
 INGRESS_CLASS = "IngressClass"
@@ -92,7 +92,7 @@ def build_ingress(tenant_ingress: Mapping[str, Any], view: TenantView) -> Object
     if view.policy.sync.ingresses != "Allow":
         text = "is not offered to this cluster. Use a Service of another type"
         raise ForbiddenObjectError(RejectionProblem("ingresses", "spec", text))
-    unreachable = primary_networks.find_ingress_problem(view)
+    unreachable = network_limits.find_ingress_problem(view)
     if unreachable is not None:
         raise ForbiddenObjectError(unreachable)
     metadata, said = tenant_ingress["metadata"], tenant_ingress.get("spec") or {}

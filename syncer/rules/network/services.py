@@ -34,7 +34,7 @@ from syncer.model.tenant_view import ServiceCidr, TenantView
 from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules import status_ownership
 from syncer.rules.network import external_names
-from syncer.rules.network.attachments import primary_networks
+from syncer.rules.network.attachments import network_limits
 from syncer.rules.network.cluster_ips import parse_address
 from syncer.rules.status_ownership import SERVICE_OWNERSHIP
 from tenancy import wellknown
@@ -102,7 +102,7 @@ def build_service(tenant_service: Mapping[str, Any], view: TenantView) -> Object
     spec = walk.walk_fields(tenant_service.get("spec") or {}, SERVICE_SPEC, "spec")
     said = as_mapping(tenant_service.get("spec"))
     refused = list(_find_policy_problems(said, view))
-    unreachable = primary_networks.find_service_problem(tenant_service, view)
+    unreachable = network_limits.find_service_problem(tenant_service, view)
     if unreachable is not None:
         refused.append(unreachable)
     if refused:

@@ -21,13 +21,13 @@ def is_in_pool(labels: Mapping[str, str], nodes: NodesSpec) -> bool:
     return all(labels.get(key) == value for key, value in nodes.selector.items())
 
 
-def write_pool(spec: dict[str, Any], nodes: NodesSpec) -> list[RejectionProblem]:
-    """Write selector and tolerations of the pool into the spec of a super pod, in place.
+def find_problems(spec: Mapping[str, Any], nodes: NodesSpec) -> list[RejectionProblem]:
+    """Return a problem for each entry of a pod's nodeSelector that excludes the pool.
 
-    Returns a problem for each selector of the pod that excludes the pool.
+    `spec` must have the tenant's own selector, before entries of hidden labels are resolved.
     """
     own = spec.get("nodeSelector") or {}
-    problems = [
+    return [
         RejectionProblem(
             "node-pool",
             f"spec.nodeSelector[{key}]",
@@ -37,13 +37,16 @@ def write_pool(spec: dict[str, Any], nodes: NodesSpec) -> list[RejectionProblem]
         for key, value in nodes.selector.items()
         if own.get(key, value) != value
     ]
+
+
+def write_pool(spec: dict[str, Any], nodes: NodesSpec) -> None:
+    """Write selector and tolerations of the pool into the spec of a super pod, in place."""
     if nodes.selector:
-        spec["nodeSelector"] = {**own, **nodes.selector}
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **nodes.selector}
     if nodes.tolerations:
         kept = list(spec.get("tolerations") or ())
         forced = [_build_toleration(each) for each in nodes.tolerations]
         spec["tolerations"] = [*kept, *(each for each in forced if each not in kept)]
-    return problems
 
 
 def list_tolerated_keys(nodes: NodesSpec) -> frozenset[str]:

@@ -16,9 +16,9 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from syncer.model import builtin_policy, label_selectors
+from syncer.model.builtin_policy import REQUIRED
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 from syncer.rules.placement import opt_in
-from syncer.rules.pods.node_selection import REQUIRED
 from tenancy import wellknown
 from tenancy.quantities import parse_quantity
 

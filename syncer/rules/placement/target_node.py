@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from kubeio import Object
+from syncer.model.builtin_policy import PREFERRED, REQUIRED
 from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.placement.cluster_scheduler import (
@@ -25,7 +26,6 @@ from syncer.rules.placement.cluster_scheduler import (
     matches_expression,
     parse_amount,
 )
-from syncer.rules.pods.node_selection import PREFERRED, REQUIRED
 from tenancy import conditions, wellknown
 from tenancy.quantities import format_quantity
 from tenancy.super_clusters import VirtualNodeTaint

@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from syncer.model import builtin_policy, label_selectors
+from syncer.model.builtin_policy import PREFERRED, REQUIRED
 from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.rules.nodes.tenant_node_changes import NodeAdditions, TenantNodeChanges, TenantTaint
 from tenancy.policies import NodeView
 
 Json = Any
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 MAX_NAMED_NODES = 500
 """Maximum number of nodes that a pod may choose from by name. A pod with more eligible nodes gets a
 subset, and another pod gets another subset."""
@@ -87,19 +86,25 @@ class _NodeSelectorTerm(NamedTuple):
 
 
 def select_nodes(
-    spec: Mapping[str, Any], additions: TenantNodeChanges, view: NodeView, uid: str = ""
+    spec: Mapping[str, Any],
+    additions: TenantNodeChanges,
+    view: NodeView,
+    uid: str = "",
+    *,
+    pool_keys: Collection[str] = (),
 ) -> NodeSelection | None:
     """Return the nodes that a PodSpec may run on. None if its own requirements apply unchanged.
 
-    `spec` is the tenant's own, which its verdict table has accepted, and `uid` is the pod's. Raises
-    RejectedError for a PodSpec that would name too many nodes.
+    `spec` is the tenant's own, which its verdict table has accepted, and `uid` is the pod's.
+    `pool_keys` are the labels of the tenant's node pool. A pod may name them although its nodes
+    hide them. Raises RejectedError for a PodSpec that would name too many nodes.
     """
     selector = spec.get("nodeSelector") or {}
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     if not (additions.closed_nodes or selector or affinity):
         return None
 
-    judge = _TermResolver(additions, view)
+    judge = _TermResolver(additions, view, pool_keys)
     own = [key for key in selector if judge.is_tenant_key(key)]
     given = [
         _parse_term(body) for body in (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
@@ -157,6 +162,7 @@ class _TermResolver(NamedTuple):
 
     additions: TenantNodeChanges
     view: NodeView
+    pool_keys: Collection[str]
 
     def is_tenant_key(self, key: str) -> bool:
         """Return whether the super cluster's own labels are not sufficient to evaluate a key."""
@@ -164,7 +170,9 @@ class _TermResolver(NamedTuple):
 
     def hides_key(self, key: str) -> bool:
         """Return whether the tenant's nodes hide a label of the super cluster."""
-        return not builtin_policy.is_visible_node_label(key, self.view)
+        return key not in self.pool_keys and not builtin_policy.is_visible_node_label(
+            key, self.view
+        )
 
     def concerns_term(self, term: _NodeSelectorTerm) -> bool:
         """Return whether a term has a key that must be resolved here."""

@@ -24,7 +24,7 @@ from syncer.model.rejections import (
 )
 from syncer.model.unstructured import as_strings
 from syncer.rules import autoscaler_annotations, container_limits, resource_claims
-from syncer.rules.network.attachments import primary_networks, selections
+from syncer.rules.network.attachments import network_limits, selections
 from syncer.rules.network.attachments.selections import SelectionContext
 from syncer.rules.pods import (
     dns,
@@ -205,7 +205,7 @@ def _translate_networks(
     offered = context.networks
     if offered is None or spec.get("hostNetwork"):
         return NO_LABELS, []
-    problems = list(primary_networks.find_pod_problems(spec)) if offered.primary else []
+    problems = list(network_limits.find_pod_problems(spec)) if offered.primary else []
     try:
         found = selections.translate_annotations(
             metadata.get("annotations") or {}, metadata["namespace"], offered

@@ -252,7 +252,7 @@ POD_SPEC: FieldRules = {
     ),
     "schedulerName": DropField("the super cluster's scheduler places the pod"),
     "schedulingGates": BuiltField(
-        "pod_facts", "hold the pod in your cluster until all are removed"
+        "lifecycle", "hold the pod in your cluster until all are removed"
     ),
     "schedulingGroup": _SCHEDULING_GROUP,
     "securityContext": ObjectFields(

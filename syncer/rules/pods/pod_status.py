@@ -24,6 +24,8 @@ from syncer.rules.pods import ephemeral_containers
 from syncer.rules.status_ownership import POD_OWNERSHIP
 from tenancy import wellknown
 from tenancy.conditions import format_time
+from tenancy.ownership import Tenant
+from tenancy.policies import TenantPolicySpec
 
 _NEVER_SYNCED_UP = frozenset(
     {
@@ -333,3 +335,17 @@ def _normalize_time(value: Any) -> str:
         return format_time(found) if found.tzinfo else ""
     except (OverflowError, TypeError, ValueError):
         return ""
+
+
+def list_hidden_status_fields(policy: TenantPolicySpec) -> frozenset[str]:
+    """Return the fields of a status that are not synced back."""
+    return NODE_ADDRESSES if policy.nodes.view == "Minimal" else frozenset()
+
+
+def build_name_pairs(
+    pod: Mapping[str, Any], twin: Mapping[str, Any], tenant: Tenant
+) -> list[tuple[str, str]]:
+    """Return the replacements for texts about a pod that are synced back to the tenant."""
+    own, below = pod["metadata"], twin["metadata"]
+    uids = (below["uid"], own["uid"])
+    return object_meta.build_name_pairs(tenant, below["namespace"], own["namespace"], uids)

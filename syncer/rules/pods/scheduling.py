@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from syncer.model import builtin_policy, label_selectors, object_meta
+from syncer.model.builtin_policy import PREFERRED as _PREFERRED
+from syncer.model.builtin_policy import REQUIRED as _REQUIRED
 from syncer.model.rejections import RejectionProblem
 from syncer.rules.nodes import node_pool
 from syncer.rules.nodes.tenant_node_changes import NO_CHANGES, TenantNodeChanges
 from syncer.rules.pods import node_selection, size_limits
-from syncer.rules.pods.node_selection import PREFERRED as _PREFERRED
-from syncer.rules.pods.node_selection import REQUIRED as _REQUIRED
 from syncer.rules.pods.node_selection import NodeSelection
 from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, MetadataSpec, NodesSpec, NodeView
@@ -83,10 +83,15 @@ def rewrite_scheduling(
     labels keep their keys.
     """
     refused = _find_node_problems(spec, tenant_spec, placement)
+    refused += node_pool.find_problems(tenant_spec, placement.pool)
     choice = None
     if not refused:
         choice = node_selection.select_nodes(
-            tenant_spec, placement.tenant_changes, placement.node_view, uid
+            tenant_spec,
+            placement.tenant_changes,
+            placement.node_view,
+            uid,
+            pool_keys=placement.pool.selector.keys(),
         )
     if choice is not None:
         _write_node_selection(spec, choice)
@@ -108,7 +113,7 @@ def rewrite_scheduling(
     left_out += _find_responder_problems(tenant_spec)
     if kept:
         spec["tolerations"] = kept
-    refused += node_pool.write_pool(spec, placement.pool)
+    node_pool.write_pool(spec, placement.pool)
     if node := tenant_spec.get("nodeName"):
         _require_node(spec, node)
     return SchedulingResult(refused, left_out, choice)

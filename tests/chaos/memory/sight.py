@@ -138,5 +138,5 @@ def _shows(session: Session, twin: Object) -> bool:
     """Return whether a session's cache has a super object."""
     metadata = twin["metadata"]
     place = (metadata.get("namespace", ""), metadata["name"])
-    entry = session.get_super_store(twin["kind"]).get(*place)
+    entry = session.twins.get_store(twin["kind"]).get(*place)
     return entry is not None and entry.uid == metadata["uid"]

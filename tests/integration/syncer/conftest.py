@@ -29,7 +29,7 @@ from tests.support.controlplane import LocalControlPlane, serving
 
 @pytest.fixture(autouse=True)
 def _short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syncer.tenants.grace_timers.GRACE_PERIOD_SECONDS", LINGER)
+    monkeypatch.setattr("syncer.tenants.memory.grace_timers.GRACE_PERIOD_SECONDS", LINGER)
 
 
 @pytest.fixture(scope="package")

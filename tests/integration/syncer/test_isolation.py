@@ -111,7 +111,7 @@ async def test_with_isolation_off_the_policies_go(synced: SyncerWorld):
         await eventually(lambda name=name: synced.twin(NETWORK_POLICIES, space, name))
     set_policy(synced, network={"isolation": "Off"})
     for name in names.DEFAULT_POLICIES:
-        synced.session.enqueue(synced.session.build_key(DEFAULT_POLICY, space, name))
+        synced.session.work.enqueue(synced.session.build_key(DEFAULT_POLICY, space, name))
     for name in names.DEFAULT_POLICIES:
         await gone(lambda name=name: synced.twin(NETWORK_POLICIES, space, name))
     await synced.tenant_client.create(PODS, pod("p"), namespace=space)

@@ -268,16 +268,16 @@ async def find_missed(life: KindLifecycle) -> None:
     await life.make()
     await life.in_step()
     await world.idle()
-    seen = session.get_super_store(kind.resource.kind)
+    seen = session.twins.get_store(kind.resource.kind)
     async with life.costing():
-        session.is_ready = False
+        session.work.is_ready = False
         await life.meddle(life.sample.drift)
         drifted = (await life.twin())["metadata"]["resourceVersion"]
         await eventually(
             lambda: seen.get(*life.super_key),
             until=lambda entry: entry is not None and entry.resource_version == drifted,
         )
-        session.is_ready = True
+        session.work.is_ready = True
         await asyncio.sleep(0.2)
     async with life.costing(_CHANGES[kind.update_method]):
         assert await resync.resync_session(session)

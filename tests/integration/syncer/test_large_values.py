@@ -74,7 +74,7 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(
         # At rest nothing of them is in memory, on either side.
         kept = [
             *world.session.stores[resource.kind].list(space),
-            *world.session.get_super_store(resource.kind).list(world.super_namespace(space)),
+            *world.session.twins.get_store(resource.kind).list(world.super_namespace(space)),
         ]
         assert len([entry for entry in kept if entry.name in names]) == 2 * OBJECTS
         assert sum(len(entry.body) for entry in kept) < 100_000
@@ -125,7 +125,7 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(
     async with world.syncer():
         await asyncio.sleep(0.5)
         await world.idle()
-        for key_ in list(world.session.list_all_keys()):
+        for key_ in list(world.session.all_keys.list_keys()):
             world.session.queue.add(key_)
         await world.idle()
     assert reads(world, since) == []

@@ -329,7 +329,7 @@ async def test_policies_that_are_withdrawn_go_away(synced: SyncerWorld):
     await synced.tenant_client.create(NETWORK_POLICIES, body, namespace=space)
     await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
     set_policy(synced, sync={"networkPolicies": "Refuse"})
-    synced.session.enqueue(synced.session.build_key("NetworkPolicy", space, "p"))
+    synced.session.work.enqueue(synced.session.build_key("NetworkPolicy", space, "p"))
     await gone(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
     assert "network-policies" in (await told(synced, space))["message"]
 

@@ -141,7 +141,7 @@ async def test_other_words_in_a_policy_count_for_what_is_there_already(own: Sync
         )
         await own.idle()
         since = own.mark("tenant")
-        own.session.enqueue(own.session.build_key(NODE, "", node))
+        own.session.work.enqueue(own.session.build_key(NODE, "", node))
         await own.idle()
         assert own.writes("tenant", since) == []  # it is as wanted, and stays so
         await eventually(lambda: level(own, space), until=lambda found: found == "baseline")

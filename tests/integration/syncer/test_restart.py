@@ -91,11 +91,11 @@ async def test_the_resync_finds_nothing_at_rest_and_what_events_missed(own: Sync
         assert written(own, super_mark, tenant_mark) == []
         # A change whose event got lost: the cache has it, no key was woken.
         session = own.session
-        session.is_ready = False
+        session.work.is_ready = False
         await own.super_client.delete(CONFIG_MAPS, "settings", namespace=own.super_namespace(space))
-        store = session.get_super_store("ConfigMap")
+        store = session.twins.get_store("ConfigMap")
         await eventually(lambda: store.get(own.super_namespace(space), "settings") is None)
-        session.is_ready = True
+        session.work.is_ready = True
         await asyncio.sleep(0.2)
         assert not await own.has_twin(CONFIG_MAPS, space, "settings")
         assert await resync.resync_session(session)
@@ -143,7 +143,7 @@ async def test_a_lost_answer_is_recognised_as_our_own_work(world: SyncerWorld):
     async with world.syncer():
         space = await world.namespace()
         session = world.session
-        session.is_ready = False  # the syncer is about to be killed
+        session.work.is_ready = False  # the syncer is about to be killed
         await world.tenant_client.create(
             CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}}, namespace=space
         )

@@ -49,6 +49,14 @@ async def report(world: SyncerWorld, phase: str, request: str | None = REQUEST) 
     await world.super_client.patch(VIRTUAL_CLUSTERS, name, body, namespace=namespace)
 
 
+async def disconnected_for(world: SyncerWorld) -> str | None:
+    """Return `status.disconnectedForRestore`. None when the field is absent."""
+    found = await world.super_client.get(
+        VIRTUAL_CLUSTERS, world.tenant.name, namespace=world.tenant.namespace
+    )
+    return found["status"].get("disconnectedForRestore")
+
+
 async def leave_epoch(_: StoreGuard) -> None:
     """Stand for the 15 s in which the epoch is not increased yet."""
 
@@ -75,6 +83,7 @@ async def test_a_restore_within_seconds_of_a_write_holds_deletes_until_a_person_
             until=lambda found: found is not None and found["reason"] == wellknown.RESTORING,
         )
         assert REQUEST in condition["message"]
+        assert await disconnected_for(own) == REQUEST
         monkeypatch.setattr(StoreGuard, "advance_epoch", counting)
 
         await snapshots.restore(
@@ -91,6 +100,7 @@ async def test_a_restore_within_seconds_of_a_write_holds_deletes_until_a_person_
 
         message = await held(own)
         assert "older copy" in message
+        assert await disconnected_for(own) is None
         await asyncio.sleep(1)
         assert deletes(own, since) == []
         assert await own.has_twin(SERVICES, space, "late")

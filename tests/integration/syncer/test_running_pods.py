@@ -130,7 +130,7 @@ async def test_a_debugger_of_the_super_admin_stays_out_of_reach(synced: SyncerWo
     )
     super_space = synced.super_namespace(space)
     await eventually(
-        lambda: synced.session.get_super_store("Pod").get(super_space, "web"),
+        lambda: synced.session.twins.get_store("Pod").get(super_space, "web"),
         until=lambda entry: entry is not None and b'"debugger"' in entry.body,
     )
     await debug(synced, space, "debugger")

@@ -133,15 +133,15 @@ async def test_another_load_balancer_class_means_a_new_twin(synced: SyncerWorld)
     )
     _, old = await in_step(synced, space)
     session = synced.session
-    session.is_ready = False  # the two changes are seen as one
+    session.work.is_ready = False  # the two changes are seen as one
     other = {"spec": {**SHAPES["LoadBalancer"], "loadBalancerClass": "example.com/b"}}
     await change_unseen(synced, space, become("ClusterIP"), other)
     store = session.stores["Service"]
     await eventually(
         lambda: store.get(space, "web"), until=lambda entry: b"example.com/b" in entry.body
     )
-    session.is_ready = True
-    session.enqueue(session.build_key("Service", space, "web"))
+    session.work.is_ready = True
+    session.work.enqueue(session.build_key("Service", space, "web"))
     _, new = await in_step(synced, space)
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     assert new["spec"]["loadBalancerClass"] == "example.com/b"

@@ -169,15 +169,15 @@ async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: S
     space = await synced.namespace()
     address = str(synced.session.view.service_range[42])
     session = synced.session
-    session.is_ready = False  # the reservation comes too late
+    session.work.is_ready = False  # the reservation comes too late
     squatter = {"clusterIP": address, "ports": [{"port": 1}]}
     await synced.super_client.create(
         SERVICES, {"metadata": {"name": "late"}, "spec": squatter}, namespace="default"
     )
     await synced.tenant_client.create(SERVICES, service("web", clusterIP=address), namespace=space)
     await eventually(lambda: session.connection.home_cluster.addresses.get("", address))
-    session.is_ready = True
-    session.enqueue(session.build_key("Service", space, "web"))
+    session.work.is_ready = True
+    session.work.enqueue(session.build_key("Service", space, "web"))
     found = await eventually(lambda: synced.events(space))
     assert [item["reason"] for item in found] == ["ServiceIPUnavailable"]
     assert not await synced.has_twin(SERVICES, space, "web")

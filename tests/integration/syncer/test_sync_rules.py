@@ -256,7 +256,8 @@ async def test_checks_of_built_in_kinds(
     monkeypatch.setattr(test_kinds, "SAMPLES", {**samples.SAMPLES, **RULED})
     async with ruled(world, *RULED) as rules, world.syncer():
         await eventually(
-            lambda: kind in world.session.kinds and world.session.is_served(kind), within=60
+            lambda: kind in world.session.kinds and world.session.ruled.is_served(kind),
+            within=60,
         )
         await check(world, get_row(world, rules, kind))
 

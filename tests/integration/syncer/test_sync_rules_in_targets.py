@@ -205,7 +205,7 @@ async def test_checks_of_built_in_kinds(
         life = TargetLifecycle(split, get_row(split.world, rules, kind), fresh_name("n"))
         try:
             await life.prepare()
-            await eventually(lambda: life.session.is_served(kind), within=60)
+            await eventually(lambda: life.session.ruled.is_served(kind), within=60)
             await check(life)
         finally:
             await end_pod(split, life.space, "user")

@@ -67,7 +67,7 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_nothin
     mark = world.mark("tenant")
     session = world.running[-1].tenants.sessions[target_world.name][world.tenant.uid]
     for _ in range(3):
-        session.enqueue(session.build_key("Node", "", target_world.node))
+        session.work.enqueue(session.build_key("Node", "", target_world.node))
         await world.idle()
     assert [w for w in world.writes("tenant", mark) if w.resource.startswith("nodes")] == []
 

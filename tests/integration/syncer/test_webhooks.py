@@ -13,7 +13,7 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import KubeError
-from syncer.rules.pods import pod_facts
+from syncer.rules.pods import lifecycle
 from tenancy import wellknown
 from tenancy.resources import EVENTS, PODS
 from tests.integration.syncer.objects import pod, running_status
@@ -155,7 +155,7 @@ async def test_a_thousand_label_changes_arrive_and_writers_do_not_fight(synced: 
         assert mesh.seen["UPDATE"] - updates >= len(writes)
         # At rest no one writes, whatever the webhook has added.
         rest = world.mark("super")
-        for key in world.session.list_all_keys():
+        for key in world.session.all_keys.list_keys():
             world.session.queue.add(key)
         await world.idle()
         assert [
@@ -222,7 +222,7 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
                 PODS, namespace=space, field_selector=f"metadata.name={name}"
             )
             return all(
-                item["status"].get("reason") == pod_facts.LOST_REASON for item in found["items"]
+                item["status"].get("reason") == lifecycle.LOST_REASON for item in found["items"]
             )
 
         for begin in range(0, EVICTED, 12):

@@ -91,7 +91,7 @@ class SyncerWorld:
     def is_engaged(self) -> bool:
         """Return whether the running syncer has engaged the tenant."""
         session = self.running[-1].tenants.sessions[keys.HOME].get(self.tenant.uid)
-        return session is not None and session.is_ready
+        return session is not None and session.work.is_ready
 
     async def twin(self, resource: Resource, namespace: str, name: str) -> Object:
         """Return the super object of a tenant object. Raises NotFound."""

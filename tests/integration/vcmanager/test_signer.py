@@ -1,15 +1,22 @@
 """Requests of agents, with real accounts and tokens bound to real pods."""
 
 import base64
+import io
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.verbs import rotate_authorities
+from kubectl_vc.verbs.rotate_authorities import RotateOptions
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
@@ -17,9 +24,9 @@ from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import NAMESPACE, ManagerStage
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from vcmanager.agents import csr_signer
-from vcmanager.pki import bundles
-from vcmanager.runtime.keys import ReconcileKey
+from vcmanager.agents import authorities, csr_signer
+from vcmanager.pki import authority, bundles
+from vcmanager.runtime.keys import AGENT_TRUST_KEY, ReconcileKey
 
 IP = "10.73.0.9"
 
@@ -165,6 +172,49 @@ async def test_the_living_agent_gets_its_certificate(agent: AgentCredential):
     authority = bundles.read_key_pair(secret)
     assert authority is not None
     made.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
+
+
+async def test_an_ended_authority_is_replaced_on_request_and_signs_what_waited(
+    agent: AgentCredential, tmp_path: Path
+):
+    """REL-169."""
+    stage, place = agent.stage, {"namespace": NAMESPACE}
+    name = wellknown.AGENT_SERVING_AUTHORITY_SECRET
+    await authorities.reconcile_agent_trust(stage.means, AGENT_TRUST_KEY)
+    ended = authority.make_authority(name, now=datetime.now(UTC) - timedelta(days=4000))
+    data = bundles.build_key_pair_secret(name, NAMESPACE, ended)["data"]
+    await stage.admin.patch(resources.SECRETS, name, {"data": data}, **place)
+    async with await agent.client() as client:
+        waiting = await agent.ask(client)
+    assert verdict(waiting) == "Approved"
+    assert "certificate" not in waiting["status"]
+
+    await authorities.reconcile_agent_trust(stage.means, AGENT_TRUST_KEY)
+    kept = await stage.admin.get(resources.SECRETS, name, **place)
+    assert kept["data"] == data
+    out = io.StringIO()
+    kubeconfig = tmp_path / "super.kubeconfig"
+    kubeconfig.write_bytes(stage.plane.kubeconfig())
+    await rotate_authorities.run_rotate(
+        ConfigFlags(kubeconfig=str(kubeconfig)),
+        Terminal(out, io.StringIO()),
+        RotateOptions(
+            name="",
+            authorities=(wellknown.AGENT_SERVING_AUTHORITY,),
+            force_drop="",
+            manager_namespace=NAMESPACE,
+        ),
+    )
+    assert "rotation of agent-serving" in out.getvalue()
+    for _ in range(2):  # the Secret is watched, so its change queues the key again
+        await authorities.reconcile_agent_trust(stage.means, AGENT_TRUST_KEY)
+    signed = await agent.judged(waiting["metadata"]["name"])
+    trust = await stage.admin.get(resources.CONFIG_MAPS, wellknown.AGENT_CLIENT_TRUST, **place)
+    x509.load_pem_x509_certificate(
+        base64.b64decode(signed["status"]["certificate"])
+    ).verify_directly_issued_by(
+        x509.load_pem_x509_certificate(trust["data"]["serving-ca.crt"].encode())
+    )
 
 
 async def test_another_address_is_denied_with_a_reason(agent: AgentCredential):

@@ -254,7 +254,7 @@ class SessionWorld:
         )
         session.store_guard._first_uid = STORE_UID
         session.store_guard._root_uid = f"{TENANT.root}-uid"
-        session.is_ready = link.is_ready = True
+        session.work.is_ready = link.is_ready = True
         self.above.has("Namespace", "kube-system", {"metadata": {"uid": STORE_UID}})
         self.below.space = session.view.get_super_namespace("web")
         self.above.mirror(link._reflectors)

@@ -75,7 +75,7 @@ class SplitWorld(SessionWorld):
             if rule.follows_pods:
                 below.stores[rule.resource.kind].synced = True
         use_tenant_client(self.far, self.above)
-        self.far.is_ready = True
+        self.far.work.is_ready = True
         self.there.space = self.far.view.get_super_namespace("web")
         self.there.mirror(below.reflectors)
         SplitTenantEvents(self.session).subscribe()
@@ -108,7 +108,7 @@ class SplitWorld(SessionWorld):
             "labels": ownership.build_owner_labels(session.tenant, "web"),
             "annotations": ownership.build_owner_annotations(session.tenant, "web", f"{name}-uid"),
         }
-        return put(session.get_super_store("Pod"), {"metadata": metadata, "spec": spec})
+        return put(session.twins.get_store("Pod"), {"metadata": metadata, "spec": spec})
 
     def taken(self) -> set[Key]:
         """Return what the queue gives out."""

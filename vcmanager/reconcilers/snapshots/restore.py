@@ -190,13 +190,14 @@ async def _collect_facts(
 def is_disconnected(cluster: VirtualCluster, request: RestoreRequest) -> bool:
     """Return whether the syncer reports that it is not connected because of this request.
 
-    The message has the request. Otherwise the condition of an earlier restore would pass for it.
+    The syncer writes condition and field together. The field has the request, because the condition
+    alone may be that of an earlier restore.
     """
     synced = conditions.find_condition(cluster.status.conditions, wellknown.SYNCED) or {}
     return (
         synced.get("status") == "False"
         and synced.get("reason") == wellknown.RESTORING
-        and request.text in synced.get("message", "")
+        and cluster.status.disconnected_for_restore == request.text
     )
 
 

@@ -1,17 +1,12 @@
 """A tenant's own network (`VirtualCluster.spec.network`), by a table of drivers.
 
-Pure. Owns the checks of the network, the definition in each super namespace, and what the tenant
-cannot use on such a network. Must not know how the definition is written.
-
-The node and its kubelet are not on the network. So a ClusterIP, a node port, an Ingress and a probe
-by the network cannot reach a pod. They are refused, because the address could be that of another
-pod (docs/adr/0047).
+Pure. Owns the checks of the network, and the definition in each super namespace. Must not know how
+the definition is written. `network_limits` has what cannot be used on such a network.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from typing import Any
 
 import orjson
 
@@ -20,7 +15,6 @@ from kubeio.cache.store import Entry
 from syncer.model import object_meta
 from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.model.tenant_view import TenantView
-from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.network.attachments import plugin_tables, segments, selections
 from syncer.rules.network.attachments.segments import Segment
 from tenancy import names, ownership, wellknown
@@ -28,11 +22,7 @@ from tenancy.policy.network_attachments import UNTAGGED
 from tenancy.resources import NETWORK_ATTACHMENTS
 from tenancy.specs import PrimaryNetwork
 
-SERVICE_RULE = "network-services"
-PROBE_RULE = "network-probe"
 NETWORK_RULE = "tenant-network"
-_NETWORK_PROBES = ("httpGet", "tcpSocket", "grpc")
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _ADMIN = "Ask your platform administrator"
 
 
@@ -200,39 +190,3 @@ def build_network(namespace: Entry, view: TenantView) -> Object:
         },
         "spec": {"config": check_network(view)},
     }
-
-
-# --- what such a tenant cannot use ----------------------------------------------------------------
-
-
-def find_service_problem(
-    tenant_service: Mapping[str, Any], view: TenantView
-) -> RejectionProblem | None:
-    """Return why a Service cannot work on the tenant's own network, or None."""
-    spec = as_mapping(tenant_service.get("spec"))
-    if view.spec.network is None or spec.get("type") == "ExternalName":
-        return None
-    if spec.get("clusterIP") == "None":
-        return None
-    text = "cannot reach pods on the network of this cluster. Set clusterIP to None"
-    return RejectionProblem(SERVICE_RULE, "spec.type", text)
-
-
-def find_ingress_problem(view: TenantView) -> RejectionProblem | None:
-    """Return why an Ingress cannot work on the tenant's own network, or None."""
-    if view.spec.network is None:
-        return None
-    text = "cannot reach pods on the network of this cluster. Use a proxy in a pod of yours"
-    return RejectionProblem(SERVICE_RULE, "spec", text)
-
-
-def find_pod_problems(tenant_spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
-    """Yield the probes that a kubelet cannot run on the tenant's own network."""
-    for field in ("containers", "initContainers"):
-        for container in as_mappings(tenant_spec.get(field)):
-            for probe in _PROBES:
-                said = as_mapping(container.get(probe))
-                for kind in (each for each in _NETWORK_PROBES if said.get(each)):
-                    where = f"spec.{field}[{container.get('name', '')}].{probe}.{kind}"
-                    text = "cannot reach the pod on the network of this cluster. Use exec"
-                    yield RejectionProblem(PROBE_RULE, where, text)

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from msgspec import structs
 
-from kubectl_vc.audit import objects, quota, runner
-from kubectl_vc.audit.addresses import SuperObjects, TargetAddress
+from kubectl_vc.audit import addresses, objects, quota, runner
+from kubectl_vc.audit.addresses import SuperObjects, TargetAddress, TenantObjects
 from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.object_probes import OBJECT_PROBES
@@ -23,7 +23,7 @@ from kubeio.api.client import Client
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, ClassFilter
-from tenancy.resources import NAMESPACES, PODS, RUNTIME_CLASSES, STORAGE_CLASSES
+from tenancy.resources import NAMESPACES, PODS, RUNTIME_CLASSES, SERVICES, STORAGE_CLASSES
 from tests.integration.kubectl_vc.holes.listeners import listening
 from tests.integration.kubectl_vc.holes.mutants import MUTANTS, Mutant, MutantSyncer, keep
 from tests.support.controlplane import LocalControlPlane, serving
@@ -32,6 +32,7 @@ from tests.support.own_address import OWN, needs_address
 from tests.support.processes import free_port
 
 MIN_PLANTED = 40
+NO_POD = {"metadata": {"name": ""}, "spec": {}}
 IMAGE = "registry.example/busybox:1"
 AT_ONCE = 8
 POLICY = structs.replace(
@@ -253,6 +254,57 @@ async def test_each_planted_hole_is_found(clients: tuple[Client, Client]):
     assert planted >= MIN_PLANTED
     assert not wrong, wrong
     assert found == planted
+
+
+@pytest.mark.parametrize(
+    ("node_dns", "seen", "verdict"),
+    [
+        ("Refuse", Answer.OPEN, Verdict.FAILED),
+        ("Refuse", Answer.TIMEOUT, Verdict.PASSED),
+        ("Allow", Answer.OPEN, Verdict.ABSENT),
+    ],
+)
+async def test_an_open_dns_of_the_super_cluster_is_a_hole_unless_the_policy_opens_it(
+    clients: tuple[Client, Client], node_dns: str, seen: Answer, verdict: Verdict
+):
+    """The address is that of the Service. A packet of a pod needs a node (tests/node)."""
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kube-dns",
+            "namespace": "kube-system",
+            "labels": {"k8s-app": "kube-dns"},
+        },
+        "spec": {
+            "ports": [
+                {"name": "dns", "port": 53, "protocol": "UDP"},
+                {"name": "dns-tcp", "port": 53},
+                {"name": "metrics", "port": 9153},
+            ]
+        },
+    }
+    made = await clients[0].apply(SERVICES, service, field_manager="test")
+    found = await runner.fetch_super_objects(clients[0], "vc-manager")
+    side = TenantObjects(root_pods=(), root_services=(), server_pod=NO_POD, server_services=())
+    listed = [
+        each
+        for each in addresses.find_endpoints(side, side, found)
+        if each.target is Target.SUPER_DNS
+    ]
+    assert [(each.host, each.port) for each in listed] == [(made["spec"]["clusterIP"], 53)]
+    own_api = TargetAddress(Target.OWN_API, "192.0.2.9", 6443)
+    answers = {
+        (Place.NODE, listed[0]): Answer.OPEN,
+        (Place.TENANT_POD, listed[0]): seen,
+        (Place.TENANT_POD, own_api): Answer.OPEN,
+    }
+    families = dict.fromkeys((Place.TENANT_POD, Place.TENANT_API), frozenset({4}))
+    network = structs.replace(BASELINE_POLICY.network, node_dns=node_dns)
+    policy = structs.replace(BASELINE_POLICY, network=network)
+    results = runner.judge_packets([*listed, own_api], answers, families, policy=policy)
+    (row,) = [each for each in results if each.probe == "super-dns-from-pod"]
+    assert row.verdict is verdict
 
 
 async def test_without_a_hole_no_row_fails(clients: tuple[Client, Client]):

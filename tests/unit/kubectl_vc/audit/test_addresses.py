@@ -80,6 +80,15 @@ SUPER = SuperObjects(
         pod("syncer", "10.3.0.2", "n2", ("http", 8081), owner="syncer"),
     ],
     api_services=[service("kubernetes", "10.9.0.1", {"port": 443})],
+    dns_services=[
+        service(
+            "kube-dns",
+            "10.9.0.10",
+            {"port": 53, "protocol": "UDP"},
+            {"port": 53},
+            {"port": 9153},
+        )
+    ],
     api_slices=[
         {"ports": [{"port": 6443}], "endpoints": [{"addresses": ["192.0.2.100", "192.0.2.101"]}]}
     ],
@@ -112,6 +121,7 @@ def test_each_target_has_its_addresses():
         ("192.0.2.100", 6443),
         ("192.0.2.101", 6443),
     }
+    assert at(Target.SUPER_DNS) == {("10.9.0.10", 53)}
     assert at(Target.METADATA) == set(METADATA_ADDRESSES)
 
 

@@ -48,7 +48,9 @@ def test_each_pair_of_the_matrix_is_closed(source, target):
     assert ROWS[source, target].expected is Answer.REFUSED
 
 
-@pytest.mark.parametrize("target", [Target.OWN_ETCD, Target.OWN_ETCD_METRICS, Target.AGENT])
+@pytest.mark.parametrize(
+    "target", [Target.OWN_ETCD, Target.OWN_ETCD_METRICS, Target.AGENT, Target.SUPER_DNS]
+)
 def test_a_pod_reaches_no_port_that_is_only_its_control_planes(target):
     assert ROWS[Place.TENANT_POD, target].expected is Answer.REFUSED
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.audit.probes import PACKET_PROBES, Answer, Place, Target
 from kubectl_vc.audit.runner import judge_packets
+from tenancy.policies import BASELINE_POLICY
 from tests.unit.kubectl_vc.audit.test_addresses import DUAL, FOUND
 
 CONTROLS = (Place.DECOY_POD, Place.NODE)
@@ -69,6 +71,25 @@ def test_a_target_without_an_address_is_unknown():
     assert {(each.verdict, each.note) for each in found} == {
         (Verdict.UNKNOWN, "no address was found")
     }
+
+
+@pytest.mark.parametrize(
+    ("fields", "row", "reason"),
+    [
+        ({"node_dns": "Allow"}, "super-dns-from-pod", "nodeDns of the policy allows it"),
+        ({"service_types": ("ClusterIP",)}, "decoy-node-port-from-api", "has no NodePort"),
+        ({"service_types": ("ClusterIP",)}, "decoy-node-port-from-pod", "has no NodePort"),
+    ],
+)
+def test_a_row_that_the_policy_decides_is_absent(fields, row, reason):
+    """Otherwise an audit under the policy restricted would never be complete."""
+    network = structs.replace(BASELINE_POLICY.network, **fields)
+    policy = structs.replace(BASELINE_POLICY, network=network)
+    rest = [each for each in DUAL if each.target is not Target.DECOY_NODE_PORT or "dns" in row]
+    results = judge_packets(rest, isolated(), BOTH, policy=policy)
+    (found,) = [each for each in results if each.probe == row]
+    assert (found.verdict, reason in found.note) == (Verdict.ABSENT, True)
+    assert {each.verdict for each in results} == {Verdict.PASSED, Verdict.ABSENT}
 
 
 # --- IP families ----------------------------------------------------------------------------------

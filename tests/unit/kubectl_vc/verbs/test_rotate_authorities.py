@@ -2,7 +2,7 @@
 
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,7 +13,7 @@ from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs import rotate_authorities
 from kubectl_vc.verbs.rotate_authorities import PrintedRotation, RotateOptions
 from tenancy import wellknown
-from vcmanager.pki import rotation
+from vcmanager.pki import authority, rotation
 
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
 STAMP = "2026-11-28T12:00:00+00:00"
@@ -27,8 +27,9 @@ def options(*authorities, name="web", force_drop=""):
 
 
 def test_the_flag_names_the_authorities_of_the_manager():
-    known = {*wellknown.TENANT_AUTHORITIES, wellknown.AGENT_CLIENT_AUTHORITY}
-    assert {each.value for each in flags.RotatedAuthority} == known == set(rotation.WAITS)
+    known = {*wellknown.TENANT_AUTHORITIES, *wellknown.SHARED_AUTHORITIES}
+    assert {each.value for each in flags.RotatedAuthority} == known
+    assert set(rotation.WAITS) == known - {wellknown.AGENT_SERVING_AUTHORITY}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,10 @@ def test_a_request_is_one_annotation_per_authority(given, annotations):
     "given",
     [
         options("agent-client"),
+        options("agent-serving"),
         options("agent-client", "etcd", name=""),
+        options("agent-client", "agent-serving", name=""),
+        options(name="", force_drop="agent-serving"),
         options("etcd", name=""),
         options(name=""),
     ],
@@ -63,6 +67,22 @@ async def test_the_agents_authority_belongs_to_no_virtual_cluster(given):
         await rotate_authorities.run_rotate(
             ConfigFlags(), Terminal(io.StringIO(), io.StringIO()), given
         )
+
+
+@pytest.mark.parametrize("days", [1, 4000])
+def test_the_serving_authority_of_agents_is_replaced_after_its_end_only(days):
+    made = authority.make_authority("vn-agent-serving-ca", now=NOW - timedelta(days=days))
+    trust = {"data": {"serving-ca.crt": made.certificate.decode()}}
+    if days == 1:
+        with pytest.raises(CliError, match="can be replaced only after its end"):
+            rotate_authorities.check_ended(trust, NOW)
+    else:
+        rotate_authorities.check_ended(trust, NOW)
+
+
+def test_a_serving_authority_that_is_not_published_is_an_error_with_the_remedy():
+    with pytest.raises(CliError, match=r"has no certificate under serving-ca\.crt"):
+        rotate_authorities.check_ended({"data": {}}, NOW)
 
 
 @pytest.mark.parametrize("name", ["etcd", "serving"])

@@ -55,7 +55,7 @@ async def test_a_twin_that_lost_its_labels_gets_them_back_though_no_one_needs_it
     entry = world.super_has(kind, "a", **BODIES[kind])
     key = world.key(kind, "", "web") if kind == "Namespace" else world.key(kind, "web", "a")
     stripped(world, entry, kind, live=live)
-    assert key in set(world.session.list_all_keys())
+    assert key in set(world.session.all_keys.list_keys())
     with pytest.raises(NotReadyYet):
         await run(world, key)
     (written,) = world.below.bodies
@@ -85,7 +85,7 @@ async def test_what_is_gone_or_no_twin_is_looked_at_once(what: str):
     await run(world, key)
     await run(world, key)
     assert world.below.asked == [("get", "ConfigMap", "a")]
-    assert key not in set(world.session.list_all_keys())
+    assert key not in set(world.session.all_keys.list_keys())
 
 
 async def test_what_we_deleted_and_what_went_by_itself_is_not_looked_for():

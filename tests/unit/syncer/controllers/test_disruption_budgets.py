@@ -6,7 +6,7 @@ import pytest
 
 from kubeio.controller.worker import RequeueAfter
 from syncer.controllers.disruption_budgets import LOWERING_DELAY_SECONDS
-from syncer.tenants.grace_timers import GRACE_PERIOD_SECONDS
+from syncer.tenants.memory.grace_timers import GRACE_PERIOD_SECONDS
 from tests.support.syncer.reconciles import reconcile
 from tests.support.syncer.sessions import SessionWorld, put
 

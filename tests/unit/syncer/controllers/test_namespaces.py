@@ -90,10 +90,10 @@ def test_secrets_wait_until_those_of_their_namespace_may_be_read(monkeypatch, ki
     session, key = world.session, world.key(kind, "web", "app")
     powerless = {"automountServiceAccountToken": False}
     world.super_has("ServiceAccount", names.WORKLOAD_ACCOUNT, **powerless)
-    assert session.get_ready_namespace(key)
+    assert session.namespaces.get_ready(key)
     monkeypatch.setattr(session.super_cluster.secrets, "is_readable", lambda _: False)
     if waits:
         with pytest.raises(NotReadyYet):
-            session.get_ready_namespace(key)
+            session.namespaces.get_ready(key)
     else:
-        assert session.get_ready_namespace(key)
+        assert session.namespaces.get_ready(key)

@@ -68,13 +68,13 @@ async def test_pods_read_why_a_token_is_held():
     world = limited(secrets=0)
     world.tenant_has("Pod", "p", spec={"containers": []})
     token = world.key(TOKEN, "web", "vc-token-x")
-    world.session.add_waiter(token, world.key("Pod", "web", "p"))
+    world.session.work.add_waiter(token, world.key("Pod", "web", "p"))
     with pytest.raises(QuotaExceededError) as refused:
         world.session.quota.reserve(token, {"secrets": 1000})
     assert await quotas.hold_key(token, refused.value, world.session) == Done()
     assert world.told() == [QUOTA_EXCEEDED]
     assert world.above.bodies[-1]["involvedObject"]["name"] == "p"
-    assert world.session.waiters.list_waiters(token)  # it goes on waiting
+    assert world.session.work.waiters.list_waiters(token)  # it goes on waiting
 
 
 async def test_a_pod_reads_that_its_config_map_is_held():

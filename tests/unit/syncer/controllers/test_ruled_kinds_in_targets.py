@@ -89,7 +89,7 @@ def has_copy(world: SplitWorld, session: Session, **fields: Any) -> Entry:
     }
     body = {"kind": "Widget", "metadata": metadata, **fields}
     (world.below if session.is_home else world.there).has("Widget", "x", body)
-    return put(session.get_super_store("Widget"), body)
+    return put(session.twins.get_store("Widget"), body)
 
 
 async def reconcile(session: Session, name: str = "x", kind: str = "Widget") -> object:
@@ -108,7 +108,7 @@ def catch_up(world: SplitWorld, session: Session) -> None:
     """Have the cache show the copy as it is in the super cluster."""
     client = world.below if session.is_home else world.there
     copy = parse_entry(orjson.dumps(client.object("Widget", "x")))
-    session.get_super_store("Widget").put(copy, live=True)
+    session.twins.get_store("Widget").put(copy, live=True)
 
 
 def take_all(world: SplitWorld) -> set[Key]:
@@ -186,7 +186,7 @@ async def test_a_copy_leaves_with_the_last_pod_also_if_that_ends_later_there():
     deletes = [each for each in world.there.writes("Widget") if each[0] == "delete"]
     assert not deletes, "its pod still runs there"
     take_all(world)
-    world.far.get_super_store("Pod").discard(twin, live=True)
+    world.far.twins.get_store("Pod").discard(twin, live=True)
     assert world.far.build_key("Widget", "web", "x") in take_all(world)
     await reconcile(world.far)
     assert world.there.writes("Widget")[-1][0] == "delete"
@@ -209,7 +209,7 @@ async def test_a_copy_keeps_its_grace_period_and_the_brake():
     with pytest.raises(NotReadyYet):
         await reconcile(world.far)
     assert not world.there.writes("Widget")
-    assert world.far.get_super_store("Widget").get(*copy.key) is not None
+    assert world.far.twins.get_store("Widget").get(*copy.key) is not None
 
 
 @pytest.mark.parametrize(("policy", "is_left"), [("Keep", True), ("Delete", False)])
@@ -269,9 +269,9 @@ async def test_the_status_of_two_copies_comes_from_the_home_cluster():
     far_key = world.far.build_key("Widget", "web", "x")
     assert not has_work(far_key, world.far)
     take_all(world)
-    last = world.session.get_super_store("Widget").get(*copy.key)
+    last = world.session.twins.get_store("Widget").get(*copy.key)
     assert last is not None
-    world.session.get_super_store("Widget").discard(last, live=True)
+    world.session.twins.get_store("Widget").discard(last, live=True)
     assert far_key in take_all(world)
     assert has_work(far_key, world.far)
     await reconcile(world.far)
@@ -298,10 +298,10 @@ async def test_the_status_of_a_cluster_that_owns_it_again_is_no_edit_of_the_tena
     await reconcile(world.session)
     catch_up(world, world.session)
     await follow("Home")
-    last = world.session.get_super_store("Widget").get(*copy.key)
+    last = world.session.twins.get_store("Widget").get(*copy.key)
     assert last is not None
-    world.session.get_super_store("Widget").discard(last, live=True)
-    world.session.is_ready = False
+    world.session.twins.get_store("Widget").discard(last, live=True)
+    world.session.work.is_ready = False
     await follow("There")
     assert world.told() == []
 
@@ -318,7 +318,7 @@ async def test_what_an_object_names_is_in_the_target_while_its_copy_is():
     take_all(world)
     pod = world.pod(record="c2/0")
     assert [each.is_referenced("ConfigMap", "web", "settings") for each in views] == [False, True]
-    assert world.far.is_concerned("Namespace", other)
+    assert world.far.scope.is_concerned("Namespace", other)
     queued = take_all(world)
     for kind, namespace, name in (
         ("ConfigMap", "web", "settings"),
@@ -328,14 +328,14 @@ async def test_what_an_object_names_is_in_the_target_while_its_copy_is():
         assert world.far.build_key(kind, namespace, name) in queued
     world.link.stores["Pod"].discard(pod, live=True)
     assert not world.far.view.is_referenced("ConfigMap", "web", "settings")
-    assert not world.far.is_concerned("Namespace", other)
+    assert not world.far.scope.is_concerned("Namespace", other)
 
 
 async def test_a_target_that_does_not_serve_the_kind_is_reported_once(monkeypatch):
     world = build_world()
     world.pod(record="c2/0")
     has(world, size="s")
-    world.far.get_super_store("Widget").synced = False
+    world.far.twins.get_store("Widget").synced = False
     assert isinstance(await reconcile(world.far), RequeueAfter)
     assert world.told() == [], "the first list may still be on its way"
     caches = world.far.super_cluster.ruled
@@ -372,7 +372,7 @@ async def test_an_object_waits_for_its_namespace_in_the_target():
     world = build_world()
     world.pod(record="c2/0")
     has(world, size="s")
-    world.far.get_super_store("Namespace").clear()
+    world.far.twins.get_store("Namespace").clear()
     with pytest.raises(NotReadyYet):
         await reconcile(world.far)
     assert world.far.build_key("Namespace", "", "web") in take_all(world)

@@ -35,7 +35,7 @@ def world() -> SessionWorld:
         world.tenant_has("Secret", "registry", type="Opaque", data={}).decode(), world.session.view
     )
     twin["metadata"] |= {"uid": "registry-below", "resourceVersion": "60"}
-    put(world.session.get_super_store("Secret"), twin)
+    put(world.session.twins.get_store("Secret"), twin)
     world.below.has("Secret", "registry", twin)
     return world
 
@@ -173,26 +173,26 @@ async def test_no_pod_comes_into_a_namespace_that_is_left(monkeypatch):
     assert kind.build is not None
     twin = kind.build(space, far.view)
     twin["metadata"] |= {"uid": "web-below", "resourceVersion": "60"}
-    put(far.get_super_store("Namespace"), twin)
+    put(far.twins.get_store("Namespace"), twin)
     split.there.has("Namespace", twin["metadata"]["name"], twin)
     account = build_workload_account(far.view, space)
     account["metadata"] |= {"uid": "account", "resourceVersion": "61"}
-    put(far.get_super_store("ServiceAccount"), account)
+    put(far.twins.get_store("ServiceAccount"), account)
     entry = far.stores["Namespace"].get("", "web")
     assert entry is not None
     for policy in default_policies.build_default_policies(entry, far.view):
         policy["metadata"] |= {"uid": "policy", "resourceVersion": "62"}
-        put(far.get_super_store("NetworkPolicy"), policy)
+        put(far.twins.get_store("NetworkPolicy"), policy)
     pod = key_of(far)
-    assert far.get_ready_namespace(pod).name == twin["metadata"]["name"]
+    assert far.namespaces.get_ready(pod).name == twin["metadata"]["name"]
 
     async def delete_slowly(*_: object, **__: object) -> dict[str, Any]:
         split.pod(record="c2/0")
         with pytest.raises(NotReadyYet, match="not exist yet"):
-            far.get_ready_namespace(pod)
+            far.namespaces.get_ready(pod)
         return {"kind": "Namespace", "metadata": {"resourceVersion": "62"}}
 
     monkeypatch.setattr(split.there, "delete", delete_slowly)
     await namespaces.reconcile_namespace(kind, far.build_key("Namespace", "", "web"), far)
     with pytest.raises(NotReadyYet, match="not exist yet"):
-        far.get_ready_namespace(pod)
+        far.namespaces.get_ready(pod)

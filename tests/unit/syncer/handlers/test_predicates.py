@@ -363,7 +363,7 @@ async def test_a_pod_that_is_bound_and_runs_at_once_is_worked_on_once(world):
 
 
 def test_nothing_is_queued_for_a_tenant_that_is_let_go(world):
-    world.session.is_ready = False
+    world.session.work.is_ready = False
     tenant_pod(world, "50")
     super_pod(world, "60")
     assert world.session.queue.take() is None

@@ -37,7 +37,7 @@ def test_only_a_bound_twin_that_vanished_without_event_is_missing(
     twin = split.twin(split.far, **spec)
     assert split.seen == [("remove_missing", "p-uid")], "it is present"
     split.seen.clear()
-    split.far.get_super_store("Pod").discard(twin, live=live)
+    split.far.twins.get_store("Pod").discard(twin, live=live)
     assert split.seen == [("add_missing", "p-uid")] * is_missing
 
 
@@ -47,7 +47,7 @@ def test_the_end_of_a_twin_ends_the_needs_of_its_pod_in_a_withdrawn_target(split
     split.pod(nodeName="target-c2")
     assert split.far.pods.has("web", "p")
     split.taken()
-    split.far.get_super_store("Pod").discard(twin, live=True)
+    split.far.twins.get_store("Pod").discard(twin, live=True)
     assert not split.far.pods.has("web", "p")
     assert "Namespace" in {key.kind for key in split.taken()}
 

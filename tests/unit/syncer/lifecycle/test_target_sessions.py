@@ -39,7 +39,7 @@ async def test_a_session_begins_once_the_status_names_its_target_and_that_is_rea
     await idle()
     assert target_world.there == ["c2", "home"]
     session = target_world.sessions["c2"][TENANT.uid]
-    assert session.is_ready
+    assert session.work.is_ready
     assert target_world.world.link.store_guard._newest_written_revision == 0
     assert session.tenant.super_cluster_uid == "r1"
 
@@ -61,7 +61,7 @@ async def test_a_link_that_is_not_ready_yet_starts_its_sessions_itself(
     target_world.world.link.is_ready = False
     target_world.ready()
     await target_world.declare("c2")
-    assert not target_world.sessions["c2"][TENANT.uid].is_ready
+    assert not target_world.sessions["c2"][TENANT.uid].work.is_ready
     assert target_world.sessions["c2"][TENANT.uid] in target_world.world.link.sessions
 
 
@@ -74,7 +74,7 @@ async def test_another_client_means_another_session(target_world: TargetWorldOfT
     await idle()
     after = target_world.sessions["c2"][TENANT.uid]
     assert after.target is second
-    assert not before.is_ready
+    assert not before.work.is_ready
     handlers = target_world.world.link.stores["Pod"]._handlers
     assert sum(before in getattr(each, "args", ()) for each in handlers) == 0
 
@@ -243,7 +243,7 @@ async def test_one_that_is_back_has_everything_looked_at_once(target_world: Targ
     target_world.targets._notify()
     await idle()
     assert taken() == {"Node", "ConfigMap"}
-    assert session.is_ready
+    assert session.work.is_ready
 
 
 async def test_what_is_missing_is_not_taken_for_gone_until_it_may_be(
@@ -265,7 +265,7 @@ async def test_what_is_missing_is_not_taken_for_gone_until_it_may_be(
     await idle()
     kinds = {key.kind for key in iter(queue.take, None) if key.super_cluster == "c2"}
     assert "ConfigMap" in kinds, "everything is looked at once"
-    assert session.is_ready
+    assert session.work.is_ready
 
 
 def phases(target_world: TargetWorldOfTenant) -> list[Any]:

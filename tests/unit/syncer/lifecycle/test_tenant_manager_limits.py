@@ -139,6 +139,7 @@ async def test_a_suspended_tenant_that_is_restored_reports_the_request():
         (told,) = conditions_of(world)
         assert (told["status"], told["reason"]) == ("False", wellknown.RESTORING)
         assert request in told["message"]
+        assert world.below.bodies[-1]["status"]["disconnectedForRestore"] == request
         assert manager._metric_counts.count_suspended() == 1
 
 

@@ -15,7 +15,7 @@ from syncer.model import object_meta
 from syncer.model.rejections import RejectedError
 from syncer.rules import registry
 from syncer.rules.configuration import cache_transforms
-from syncer.rules.pods import pod_build, pod_facts
+from syncer.rules.pods import pod_build, pod_patch
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY
@@ -174,7 +174,7 @@ def test_a_full_pod_is_synced_and_reported_with_what_is_left_out(annotations):
     assert min(set(annotations) - set(there)) in notice.text
     # The patch of a running pod wants the same.
     live = {**twin, "metadata": {**twin["metadata"], "uid": "twin"}}
-    assert pod_facts.build_running_patch(tenant_pod, live, TENANT) is None
+    assert pod_patch.build_running_patch(tenant_pod, live, TENANT) is None
 
 
 def annotations_of(items: list[str]) -> list[Object]:

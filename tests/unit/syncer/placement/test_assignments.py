@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.handlers.split_tenant_events import TargetTenantEvents
 from syncer.model.keys import ASSIGNMENT, HOME
 from syncer.placement.assignments import UNASSIGNED
@@ -143,7 +143,7 @@ def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: SplitW
     assert late.pods.has("web", "p")
     put(split.link.stores["Namespace"], {"metadata": {"name": "web", "uid": "w"}})
     put(split.link.stores["Namespace"], {"metadata": {"name": "other", "uid": "o"}})
-    spaces = [key.name for key in late.list_all_keys() if key.kind == "Namespace"]
+    spaces = [key.name for key in late.all_keys.list_keys() if key.kind == "Namespace"]
     assert spaces == ["web"], "what nobody needs there is not even looked at"
 
 
@@ -163,9 +163,9 @@ def test_a_config_map_goes_where_a_pod_refers_to_it_whatever_the_policy_is(
     object.__setattr__(split.far.view, "policy", _with(split.far.view.policy, sync, policy))
     entry = split.tenant_has("ConfigMap", "c")
     key = split.far.build_key("ConfigMap", "web", "c")
-    assert not sync_down.read_pair(registry.KINDS_BY_NAME["ConfigMap"], key, split.far).wanted
+    assert not cached_objects.read_pair(registry.KINDS_BY_NAME["ConfigMap"], key, split.far).wanted
     split.pod(record="c2/0", volumes=[{"name": "v", "configMap": {"name": "c"}}])
-    assert sync_down.read_pair(registry.KINDS_BY_NAME["ConfigMap"], key, split.far).wanted
+    assert cached_objects.read_pair(registry.KINDS_BY_NAME["ConfigMap"], key, split.far).wanted
     assert entry.name == "c"
 
 
@@ -181,7 +181,7 @@ def test_a_namespace_is_there_while_a_pod_is_seated_or_a_twin_is_left(split: Spl
     key, kind = split.far.build_key("Namespace", "", "web"), registry.KINDS_BY_NAME["Namespace"]
 
     def wanted() -> bool:
-        return sync_down.read_pair(kind, key, split.far).wanted
+        return cached_objects.read_pair(kind, key, split.far).wanted
 
     assert not wanted()
     entry = split.pod(record="c2/0")
@@ -189,5 +189,5 @@ def test_a_namespace_is_there_while_a_pod_is_seated_or_a_twin_is_left(split: Spl
     twin = split.twin(split.far)
     split.link.stores["Pod"].discard(entry, live=True)
     assert wanted(), "nothing of it is lost"
-    split.far.get_super_store("Pod").discard(twin, live=True)
+    split.far.twins.get_store("Pod").discard(twin, live=True)
     assert not wanted()

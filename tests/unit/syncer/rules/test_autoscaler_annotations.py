@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from syncer.rules.autoscaler_annotations import DAEMON_SET_POD, DO_NOT_DISRUPT, SAFE_TO_EVICT
-from syncer.rules.pods import pod_build, pod_facts
+from syncer.rules.pods import pod_build, pod_patch
 from tenancy import policies
 from tenancy.policies import TenantPolicySpec
 from tests.support import karpenter_rules
@@ -116,7 +116,7 @@ def test_a_running_pod_follows_the_policy_and_the_tenant():
     def change(before: Any, after: Any) -> dict[str, str | None]:
         live = built(*before).pod
         live["metadata"]["uid"] = "below"
-        patch = pod_facts.build_running_patch(after[0], live, TENANT, policy=after[1])
+        patch = pod_patch.build_running_patch(after[0], live, TENANT, policy=after[1])
         changed = patch["metadata"]["annotations"] if patch else {}
         return {key: changed[key] for key in KEYS if key in changed}
 
@@ -133,7 +133,7 @@ def test_a_mark_of_the_super_cluster_stays():
     live = built(owned(""), policy()).pod
     live["metadata"]["uid"] = "below"
     live["metadata"]["annotations"][SAFE_TO_EVICT] = "true"
-    assert pod_facts.build_running_patch(owned(""), live, TENANT) is None
+    assert pod_patch.build_running_patch(owned(""), live, TENANT) is None
 
 
 def test_an_opaque_prefix_hides_the_tenants_word_and_not_ours():

@@ -9,7 +9,7 @@ import pytest
 from syncer.model.rejections import RejectedError
 from syncer.rules import container_limits
 from syncer.rules.container_limits import ImageRepository
-from syncer.rules.pods import ephemeral_containers, pod_build, pod_facts
+from syncer.rules.pods import ephemeral_containers, pod_build, pod_patch
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, parse_tenant_policy
 from tests.support.syncer.pods import FACTS, TENANT, build, pod
 
@@ -140,11 +140,11 @@ def test_the_new_image_of_a_running_container_is_judged():
     twin, tenant_pod = build(pod()), pod()
     twin["metadata"]["uid"] = "below-uid"
     tenant_pod["spec"]["containers"][0]["image"] = BAD
-    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is not None
+    assert pod_patch.build_running_patch(tenant_pod, twin, TENANT) is not None
     with pytest.raises(RejectedError, match=r"spec\.images\.registries of the TenantPolicy"):
-        pod_facts.build_running_patch(tenant_pod, twin, TENANT, policy=LISTED)
+        pod_patch.build_running_patch(tenant_pod, twin, TENANT, policy=LISTED)
     tenant_pod["spec"]["containers"][0]["image"] = GOOD
-    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT, policy=LISTED)
+    assert pod_patch.build_running_patch(tenant_pod, twin, TENANT, policy=LISTED)
 
 
 @pytest.mark.parametrize("own", [None, "IfNotPresent", "Never", "Always"])

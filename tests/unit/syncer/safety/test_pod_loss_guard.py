@@ -226,7 +226,7 @@ def test_a_list_without_them_counts_and_events_do_not(split: SplitWorld, is_live
     for number in range(MIN_MISSING_PODS):
         bound(split, number)
         split.twin(split.far, f"p{number}", nodeName="n")
-    store = split.far.get_super_store("Pod")
+    store = split.far.twins.get_store("Pod")
     for entry in store.list():
         store.discard(entry, live=is_live)
     assert split.far.target is not None
@@ -236,7 +236,7 @@ def test_a_list_without_them_counts_and_events_do_not(split: SplitWorld, is_live
 
 
 def test_those_that_never_ran_or_are_over_do_not_count(split: SplitWorld):
-    store = split.far.get_super_store("Pod")
+    store = split.far.twins.get_store("Pod")
     for number in range(MIN_MISSING_PODS):
         bound(split, number)
         split.twin(split.far, f"p{number}")
@@ -281,7 +281,7 @@ async def test_while_it_is_held_nothing_is_concluded(split: SplitWorld, going: b
         times = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
         body["metadata"] |= {**times, "resourceVersion": "52"}
         split.link.stores["Pod"].put(parse_entry(orjson.dumps(body)), live=True)
-    split.far.report_missing_pods()
+    split.far.scope.prepare_start()
     target: Any = split.far.target
 
     async def prove(_: float, tenant: str) -> None:

@@ -10,7 +10,7 @@ def test_keys_come_from_both_sides_and_from_a_kind_that_is_served_later():
     world = wired()
     world.tenant_has("ConfigMap", "above")
     world.super_has("ConfigMap", "below")
-    found = world.session._all_keys
+    found = world.session.all_keys
     names = {key.name for key in found.iterate_keys() if key.kind == "ConfigMap"}
     assert {"above", "below"} <= names
     kinds = {key.kind for key in found.iterate_keys()}

@@ -90,6 +90,18 @@ async def test_another_store_is_reported_though_the_conditions_are_the_same():
     assert "heldStore" not in listener.bodies[-1]["status"]
 
 
+async def test_the_request_of_a_restore_is_written_and_removed_with_the_condition():
+    wanted = [conditions.build_synced(reason="Restoring", message="A restore.", generation=2)]
+    listener = CountingListener()
+    known = cluster(*wanted, disconnectedForRestore="s@1")
+    await conditions.write_conditions(listener, known, wanted, store=None, restore="s@1")
+    assert listener.bodies == []
+    await conditions.write_conditions(listener, known, wanted, store=None, restore="s@2")
+    assert listener.bodies[-1]["status"]["disconnectedForRestore"] == "s@2"
+    await conditions.write_conditions(listener, known, wanted, store=None)
+    assert "disconnectedForRestore" not in listener.bodies[-1]["status"]
+
+
 @pytest.mark.parametrize("uid", ["", "u", STORE.upper(), f"{STORE}1", "x" * 5000, f"{STORE}\n"])
 def test_a_uid_that_no_api_server_writes_is_not_passed_on(uid: str):
     assert conditions.held_store(uid) == {}

@@ -28,7 +28,7 @@ def far(world: SessionWorld) -> Session:
     below = SuperCluster(RecordingClient(), name="c2")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.add_session(made)
-    made.is_ready = True
+    made.work.is_ready = True
     return made
 
 
@@ -71,16 +71,16 @@ async def test_nothing_is_taken_anywhere_while_one_session_ends_what_it_has_in_h
     world: SessionWorld, far: Session
 ):
     for session in (world.session, far):
-        session.keys_in_work.start()
-        session.enqueue(session.build_key("Pod", "web", "p"))
+        session.work.keys_in_work.start()
+        session.work.enqueue(session.build_key("Pod", "web", "p"))
     ending = asyncio.ensure_future(world.link.drain())
     await asyncio.sleep(0)
-    assert not world.session.is_ready
-    assert not far.is_ready
-    world.session.keys_in_work.finish()
+    assert not world.session.work.is_ready
+    assert not far.work.is_ready
+    world.session.work.keys_in_work.finish()
     await asyncio.sleep(0.01)
     assert not ending.done()
-    far.keys_in_work.finish()
+    far.work.keys_in_work.finish()
     await asyncio.wait_for(ending, 1)
     assert taken(world) == []
 

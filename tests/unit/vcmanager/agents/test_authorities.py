@@ -139,22 +139,40 @@ async def test_an_inactive_tenant_does_not_hold_the_rotation_for_all(fields, rea
     assert not await authorities._is_settled(means, state, keys_of_both, NOW)
 
 
-async def test_an_ended_authority_of_clients_is_replaced_in_one_write_on_request():
+@pytest.mark.parametrize("name", wellknown.SHARED_AUTHORITIES)
+async def test_an_ended_authority_is_replaced_in_one_write_on_request(name):
+    """REL-169."""
+    secret_name = wellknown.SHARED_AUTHORITIES[name]
     super_client = RecordingClient()
     await authorities.reconcile_agent_trust(fake_means(super_client), keys.AGENT_TRUST_KEY)
     objects = {body["metadata"]["name"]: body for body in super_client.bodies}
     ended = authority.make_authority("old", now=NOW - timedelta(days=4000))
-    secret = objects[authorities.CLIENT_CA_NAME]
+    secret = objects[secret_name]
     secret["data"] = bundles.build_key_pair_secret("x", "y", ended)["data"]
     secret["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     waiting = RecordingClient(objects)
     await authorities.reconcile_agent_trust(fake_means(waiting), keys.AGENT_TRUST_KEY)
-    assert ("patch", authorities.CLIENT_CA_NAME) not in waiting.calls
+    assert ("patch", secret_name) not in waiting.calls
 
-    secret["metadata"]["annotations"] = {f"{wellknown.ROTATE_PREFIX}agent-client": NOW.isoformat()}
+    secret["metadata"]["annotations"] = {f"{wellknown.ROTATE_PREFIX}{name}": NOW.isoformat()}
     again = RecordingClient(objects)
     await authorities.reconcile_agent_trust(fake_means(again), keys.AGENT_TRUST_KEY)
     (patch,) = [body for body in again.bodies if wellknown.AUTHORITY_ROTATION in str(body)]
     assert patch["data"]["other.crt"] is None
     made = bundles.decode_base64(patch["data"]["tls.crt"])
     assert not checks.has_ended(made, NOW)
+    secret["metadata"]["annotations"] |= patch["metadata"]["annotations"]
+    served = RecordingClient(objects)
+    await authorities.reconcile_agent_trust(fake_means(served), keys.AGENT_TRUST_KEY)
+    assert ("patch", secret_name) not in served.calls
+
+
+async def test_the_serving_authority_is_kept_until_its_end_whatever_is_requested():
+    super_client = RecordingClient()
+    await authorities.reconcile_agent_trust(fake_means(super_client), keys.AGENT_TRUST_KEY)
+    objects = {body["metadata"]["name"]: body for body in super_client.bodies}
+    metadata = objects[authorities.SERVING_CA_NAME]["metadata"]
+    metadata["annotations"] = {f"{wellknown.ROTATE_PREFIX}agent-serving": NOW.isoformat()}
+    again = RecordingClient(objects)
+    await authorities.reconcile_agent_trust(fake_means(again), keys.AGENT_TRUST_KEY)
+    assert again.calls == []

@@ -10,9 +10,10 @@ from cryptography.x509.oid import NameOID
 
 from kubeio.controller.worker import RequeueAfter
 from tenancy import wellknown
-from tests.support.vcmanager.factories import RecordingClient, fake_means
+from tests.support.vcmanager.factories import NOW, RecordingClient, fake_means
 from vcmanager.agents import csr_signer
 from vcmanager.agents.csr_signer import CsrApproval, CsrDenial, CsrPending
+from vcmanager.pki import authority, bundles
 from vcmanager.runtime.keys import ReconcileKey
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -149,6 +150,21 @@ async def test_a_request_that_is_judged_later_is_looked_at_again_and_not_denied(
     key = ReconcileKey("CertificateSigningRequest", "", "r")
     assert await csr_signer.reconcile_csr(means, key) == RequeueAfter(1.0)
     assert super_client.calls == []
+
+
+async def test_a_request_waits_while_the_authority_has_ended():
+    """REL-169: no certificate can be issued then, and the agent keeps its request."""
+    ended = authority.make_authority("ended", now=NOW - timedelta(days=4000))
+    super_client = RecordingClient(
+        {"r": request(signerName=wellknown.AGENT_SERVING_SIGNER), "vn-agent-x": pod()}
+    )
+    for name in wellknown.SHARED_AUTHORITIES.values():
+        secret = bundles.build_key_pair_secret(name, "vc-manager", ended)
+        super_client.objects[name] = secret
+    key = ReconcileKey("CertificateSigningRequest", "", "r")
+    super_client.objects["r"]["status"] = {"conditions": [{"type": "Approved"}]}
+    assert await csr_signer.reconcile_csr(fake_means(super_client), key) == RequeueAfter(30.0)
+    assert ("replace", "r") not in super_client.calls
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from cryptography import x509
 
+from tenancy import wellknown
 from tests.support.vcmanager.factories import FACTS, NOW
 from vcmanager.agents.authorities import AgentAuthorities
 from vcmanager.pki import authority, bundles, inventory
@@ -246,7 +247,8 @@ def test_no_certificate_is_missing_silently_when_its_authority_has_ended(roots):
     with pytest.raises(PhaseBlocked, match="authority etcd ended") as caught:
         material(roots, now=NOW + timedelta(days=4000))
     assert (caught.value.reason, caught.value.needs_admin) == ("AuthorityExpired", True)
-    assert "certs rotate --authority agent-client`" in caught.value.message
+    for name in wellknown.SHARED_AUTHORITIES:
+        assert f"certs rotate --authority {name}`" in caught.value.message
 
 
 def test_all_may_have_ended(roots):

@@ -28,16 +28,16 @@ async def test_a_namespace_without_policies_is_not_ready():
     bare(world)
     key = world.key("Pod", "web", "p")
     with pytest.raises(NotReadyYet, match="default network policies"):
-        world.session.get_ready_namespace(key)
+        world.session.namespaces.get_ready(key)
     world.has_default_policies()
-    assert world.session.get_ready_namespace(key)
+    assert world.session.namespaces.get_ready(key)
 
 
 def test_a_super_policy_of_a_reserved_name_has_a_key_of_its_own():
     world = SessionWorld()
     world.ready()
     for name in names.DEFAULT_POLICIES:
-        entry = world.session.get_super_store("NetworkPolicy").get(world.below.space, name)
+        entry = world.session.twins.get_store("NetworkPolicy").get(world.below.space, name)
         assert entry is not None
         key = world.super_cluster.get_key("NetworkPolicy", entry)
         assert key == world.key(DEFAULT_POLICY, "web", name)
@@ -50,9 +50,9 @@ EVERY_POD = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 async def test_a_session_that_begins_on_filled_caches_knows_their_policies():
     world = SessionWorld()
     world.tenant_has("NetworkPolicy", "p", spec=EVERY_POD)
-    assert world.session.build_policy_labels("web", {}) == {}
+    assert world.session.namespaces.build_policy_labels("web", {}) == {}
     world.session.start()
-    assert world.session.build_policy_labels("web", {}) == BOTH
+    assert world.session.namespaces.build_policy_labels("web", {}) == BOTH
 
 
 def test_a_policy_queues_the_pods_that_it_begins_and_ceases_to_select(
@@ -77,5 +77,5 @@ def test_a_policy_queues_the_pods_that_it_begins_and_ceases_to_select(
 def test_without_isolation_or_policies_pods_have_no_labels(parts):
     world = SessionWorld(policy(**parts))
     entry = world.tenant_has("NetworkPolicy", "p", spec=EVERY_POD)
-    world.session.policy_selectors.set(None, entry)
-    assert world.session.build_policy_labels("web", {}) == {}
+    world.session.network_indexes.policy_selectors.set(None, entry)
+    assert world.session.namespaces.build_policy_labels("web", {}) == {}

@@ -42,7 +42,7 @@ async def test_a_changed_policy_is_restored_and_a_right_one_is_left(name: str):
 async def test_with_isolation_off_policies_are_deleted_and_not_waited_for():
     world = SessionWorld(OFF)
     bare(world)
-    assert world.session.get_ready_namespace(world.key("Pod", "web", "p"))
+    assert world.session.namespaces.get_ready(world.key("Pod", "web", "p"))
     world.has_default_policies()
     for name in names.DEFAULT_POLICIES:
         await default_policies.reconcile_default_policy(

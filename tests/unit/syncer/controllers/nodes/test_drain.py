@@ -13,7 +13,7 @@ from syncer.controllers.nodes import drain, target_node_reconciler
 from syncer.controllers.pods import pod_reconciler as pod_flow
 from syncer.handlers import split_tenant_events
 from syncer.model.keys import HOME, NODE
-from syncer.rules.pods import pod_facts, pod_status
+from syncer.rules.pods import lifecycle, pod_status
 from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.support.syncer.sessions import put
@@ -38,7 +38,7 @@ def bound(split: SplitWorld, *, is_owned: bool = True, **metadata: Any) -> Entry
 
 
 async def drained(split: SplitWorld, entry: Entry, session: Any = None) -> Any:
-    side = pod_facts.build_pod_state(entry.decode())
+    side = lifecycle.build_pod_state(entry.decode())
     return await drain.evict_from_target(entry, side, session or split.far)
 
 
@@ -112,8 +112,8 @@ async def test_those_without_a_twin_are_drained_as_well(split: SplitWorld, what:
     )
     body["metadata"]["resourceVersion"] = "51"
     put(split.link.stores["Pod"], {**body, "status": status})
-    for twin in split.far.get_super_store("Pod").list():
-        split.far.get_super_store("Pod").discard(twin, live=True)
+    for twin in split.far.twins.get_store("Pod").list():
+        split.far.twins.get_store("Pod").discard(twin, live=True)
     await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)
     assert len(evictions(split)) == 1
 

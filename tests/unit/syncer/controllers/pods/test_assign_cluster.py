@@ -72,7 +72,7 @@ async def test_a_target_whose_node_is_cordoned_takes_no_more():
     split = SplitWorld()
     split.far.target.refusal = ""  # type: ignore[union-attr]
     status = SimpleNamespace(endpoint="https://192.0.2.8:6443")
-    split.far.is_ready = True
+    split.far.work.is_ready = True
     split.link.cluster = SimpleNamespace(status=status)  # type: ignore[assignment]
     node = {"metadata": {"name": "target-c2", "uid": "t"}, "spec": {"unschedulable": True}}
     put(split.link.stores["Node"], node)

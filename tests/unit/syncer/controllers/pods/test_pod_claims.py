@@ -64,7 +64,7 @@ async def test_a_missing_claim_is_reported_and_enqueues_the_pod():
         await wait(world, resourceClaimName="mine")
     assert "the ResourceClaim mine, does not exist. Create it" in list_messages(world)[0]
     claim = world.session.build_key("ResourceClaim", "web", "mine")
-    assert world.session.waiters.list_waiters(claim)
+    assert world.session.work.waiters.list_waiters(claim)
 
 
 async def test_a_claim_that_is_refused_is_named_and_one_in_work_is_not():

@@ -8,7 +8,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.controllers.pods import pod_reconciler
 from syncer.handlers import home_events
 from syncer.rules import registry
@@ -35,7 +35,7 @@ async def test_a_pod_that_names_a_foreign_object_is_not_made():
             registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
         )
     assert not world.below.writes()
-    assert world.told() == [sync_down.NAME_TAKEN]
+    assert world.told() == [cached_objects.NAME_TAKEN]
 
 
 async def test_a_refused_object_leaves_its_name_to_a_foreign_object_but_not_the_pod():

@@ -113,7 +113,7 @@ async def test_a_node_that_cannot_be_made_is_its_own_keys_matter():
     assert len(world.above.writes()) == 1, "the second has waited for the first"
     assert world.session.queue.take() == world.key("Node", "", "n")
     waiting = {world.key("Pod", "web", name) for name in "pq"}
-    assert world.session.waiters.pop_waiters(world.key("Node", "", "n")) == waiting
+    assert world.session.work.waiters.pop_waiters(world.key("Node", "", "n")) == waiting
 
 
 def take_no_status(world: SessionWorld) -> None:

@@ -41,7 +41,7 @@ async def test_a_stale_twin_goes_by_its_uid(split: SplitWorld):
     entry = split.pod(record="home/0")
     split.link.assignments.assign(entry, HOME)
     split.twin(split.far)
-    split.there.has("Pod", "p", split.far.get_super_store("Pod").list()[0].decode())
+    split.there.has("Pod", "p", split.far.twins.get_store("Pod").list()[0].decode())
     split.above.has("Pod", "p", entry.decode())
     split.far.store_guard._verified_at = float("inf")
     await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)

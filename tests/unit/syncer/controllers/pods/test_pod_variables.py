@@ -34,7 +34,7 @@ def world() -> SessionWorld:
     """Have a pod in a namespace with one Service, and no ConfigMap yet."""
     found = SessionWorld()
     found.ready()
-    store = found.session.get_super_store("ConfigMap")
+    store = found.session.twins.get_store("ConfigMap")
     for entry in store.list(found.below.space):
         store.discard(entry, live=True)
     has_service(found, "kubernetes", "default", 443)
@@ -189,7 +189,7 @@ async def test_one_that_waits_is_enqueued_when_nothing_is_left_to_write(world):
     await work(world)
     shown(world)
     pod = world.key("Pod", "web", "p")
-    world.session.add_waiter(key_of(world), pod)
+    world.session.work.add_waiter(key_of(world), pod)
     await work(world)
     assert world.session.queue.take() == pod
 
@@ -235,7 +235,7 @@ async def test_an_immutable_one_is_recreated(world):
 def waiting(world: SessionWorld, count: int = 2) -> None:
     for number in range(count):
         world.tenant_has("Pod", f"w{number:02}", spec={"containers": CONTAINERS})
-        world.session.add_waiter(key_of(world), world.key("Pod", "web", f"w{number:02}"))
+        world.session.work.add_waiter(key_of(world), world.key("Pod", "web", f"w{number:02}"))
 
 
 async def test_a_refusal_is_reported_to_who_waits(world):
@@ -245,7 +245,7 @@ async def test_a_refusal_is_reported_to_who_waits(world):
     with pytest.raises(errors.Forbidden):
         await work(world)
     assert world.told() == ["SyncFailed"] * pod_variables.MAX_REPORTED_PODS
-    assert len(world.session.waiters.pop_waiters(key_of(world))) == 30, "they go on waiting"
+    assert len(world.session.work.waiters.pop_waiters(key_of(world))) == 30, "they go on waiting"
 
 
 @pytest.mark.parametrize("is_cached", [True, False])

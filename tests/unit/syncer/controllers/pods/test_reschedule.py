@@ -52,14 +52,14 @@ def refused(split: SplitWorld, since: str = LONG_AGO, **spec: Any) -> Entry:
     twin["metadata"]["resourceVersion"] = "61"
     from tests.support.syncer.sessions import put  # noqa: PLC0415 - only here
 
-    put(split.far.get_super_store("Pod"), twin)
+    put(split.far.twins.get_store("Pod"), twin)
     split.taken()
     return pod
 
 
 def gone(split: SplitWorld) -> None:
     """Have the twin at c2 go, as its event says."""
-    store = split.far.get_super_store("Pod")
+    store = split.far.twins.get_store("Pod")
     store.discard(store.list()[0], live=True)
 
 
@@ -154,7 +154,7 @@ async def test_a_twin_that_is_bound_in_the_moment_stays(split: SplitWorld):
 async def test_what_is_there_after_all_keeps_the_cluster_closed(split: SplitWorld):
     refused(split)
     await split.place()
-    twin = split.far.get_super_store("Pod").list()[0].decode()
+    twin = split.far.twins.get_store("Pod").list()[0].decode()
     gone(split)
     split.there.has("Pod", "p", twin)
     with pytest.raises(NotReadyYet, match="exists"):
@@ -248,7 +248,7 @@ async def test_a_cluster_that_is_granted_no_more_is_left_by_who_waits(split: Spl
 
 async def test_the_twin_that_waits_has_its_pod_looked_at(split: SplitWorld):
     pod = refused(split)
-    twin = split.far.get_super_store("Pod").list()[0].decode()
+    twin = split.far.twins.get_store("Pod").list()[0].decode()
     reschedule.watch_unschedulable(pod, twin, split.far)
     assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
     twin["spec"]["nodeName"] = "n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects, sync_down
 from syncer.controllers.pods import pod_reconciler
 from syncer.controllers.storage import claims
 from syncer.handlers.tenant_events import TenantEvents
@@ -48,7 +48,7 @@ async def test_a_refused_claim_is_reported_once_and_enqueued_by_its_class():
         await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert world.told() == ["SyncRejected"]
     assert not world.below.writes()
-    world.session.wake_waiters(world.key("StorageClass", "", "gold"))
+    world.session.work.wake_waiters(world.key("StorageClass", "", "gold"))
     assert len(world.session.queue) == 1
 
 
@@ -89,7 +89,7 @@ async def test_a_claim_is_filled_from_a_snapshot_of_the_tenant_only(twin_of, fie
     assert not world.below.writes()
     queued(world)
     world.super_has(SNAPSHOTS.kind, "s", metadata={"resourceVersion": "61"})
-    world.session.wake_waiters(world.key(SNAPSHOTS.kind, "web", "s"))
+    world.session.work.wake_waiters(world.key(SNAPSHOTS.kind, "web", "s"))
     assert (CLAIM, "web", "c") in queued(world)
     await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert world.below.writes() == [("create", CLAIM, "c")]
@@ -129,7 +129,7 @@ async def test_a_pod_that_names_a_class_is_enqueued_by_it():
     key = world.key("Pod", "web", "p")
     await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.told() == ["SyncRejected"]
-    world.session.wake_waiters(world.key("RuntimeClass", "", "kata"))
+    world.session.work.wake_waiters(world.key("RuntimeClass", "", "kata"))
     assert queued(world) == {("Pod", "web", "p")}
 
 
@@ -165,7 +165,7 @@ async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volume
     assert ("Pod", "web", "p") in queued(world)
     with pytest.raises(NotReadyYet):
         await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
-    assert world.told() == [sync_down.NAME_TAKEN]
+    assert world.told() == [cached_objects.NAME_TAKEN]
     assert "rule ephemeral-claim" in world.above.bodies[-1]["message"]
     assert world.below.writes() == []
     world.tenant_has(CLAIM, "p-v", spec={}, metadata=made_for("p") | {"resourceVersion": "51"})

@@ -10,7 +10,7 @@ import pytest
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import sync_down
+from syncer.controllers import cached_objects
 from syncer.controllers.storage import volumes
 from syncer.handlers.home_events import HomeEvents
 from syncer.handlers.tenant_events import TenantEvents
@@ -121,7 +121,7 @@ async def test_a_volume_of_another_owner_under_that_name_is_not_touched():
     below(world, VOLUME, names.build_volume_name(TENANT.uid, "mine"), spec={})
     await volumes.reconcile_volume(key, world.session)
     assert not world.below.writes()
-    assert world.told() == [sync_down.NAME_TAKEN]
+    assert world.told() == [cached_objects.NAME_TAKEN]
 
 
 async def test_a_refusal_is_reported_with_the_tenants_name_of_a_volume():
@@ -143,7 +143,7 @@ async def test_a_volume_waits_for_its_claims_namespace():
     with pytest.raises(NotReadyYet):
         await volumes.reconcile_volume(key, world.session)
     assert not world.below.writes()
-    world.session.wake_waiters(world.key("Namespace", "", "web"))
+    world.session.work.wake_waiters(world.key("Namespace", "", "web"))
     assert len(world.session.queue) == 2  # the claim waits for it as well
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from syncer.model.rejections import RejectedError, RejectionProblem
-from syncer.rules.nodes import node_pool, virtual_nodes
+from syncer.rules.nodes import node_pool, tenant_node_changes, virtual_nodes
+from syncer.rules.nodes.tenant_node_changes import NO_CHANGES, NodeAdditions
 from syncer.rules.pods import pod_build, security_levels
 from tenancy.policies import (
     BASELINE_POLICY,
@@ -28,9 +29,14 @@ FORCED = [
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def build(*, nodes=POOL, security=BASELINE_POLICY.security, **spec):
+def build(*, nodes=POOL, security=BASELINE_POLICY.security, changes=NO_CHANGES, **spec):
     policy = TenantPolicySpec(nodes=nodes, security=security)
-    scheduling = FACTS.scheduling._replace(pool=nodes, runtime_class=security.runtime_class_name)
+    scheduling = FACTS.scheduling._replace(
+        pool=nodes,
+        runtime_class=security.runtime_class_name,
+        node_view=nodes.view,
+        tenant_changes=changes,
+    )
     facts = FACTS._replace(policy=policy, scheduling=scheduling)
     return pod_build.build_super_pod(pod(**spec), facts)
 
@@ -70,14 +76,24 @@ def test_a_toleration_of_the_pool_is_no_reason_for_a_notice():
     assert made.pod["spec"]["tolerations"] == FORCED
 
 
-def test_a_selector_against_the_pool_is_rejected_with_the_field_of_the_policy():
-    """SEC-81."""
-    pool = NodesSpec(selector={"pool": "a"})
-    ((rule, path, text),) = refused(nodes=pool, nodeSelector={"pool": "b"})
-    assert (rule, path) == ("node-pool", "spec.nodeSelector[pool]")
-    assert "nodes.selector" in text
-    same = build(nodes=pool, nodeSelector={"pool": "a"})
-    assert same.pod["spec"]["nodeSelector"] == {"pool": "a"}
+@pytest.mark.parametrize("view", ["Full", "Standard", "Minimal"])
+@pytest.mark.parametrize("key", ["pool", "pool.example.com/tenant"])
+@pytest.mark.parametrize("own", [False, True], ids=["", "own label"])
+def test_a_selector_against_the_pool_is_rejected_with_the_field_of_the_policy(view, key, own):
+    """SEC-81: also if the tenant's nodes hide the label, or have the tenant's own instead."""
+    pool = NodesSpec(selector={key: "a"}, view=view)
+    changes = NO_CHANGES
+    if own:
+        node = NodeAdditions(frozenset({key}), {key: "b"}, (), is_cordoned=False)
+        changes = tenant_node_changes.combine_additions({"node-1": node})
+    ((rule, path, text),) = refused(nodes=pool, changes=changes, nodeSelector={key: "b"})
+    assert (rule, path) == ("node-pool", f"spec.nodeSelector[{key}]")
+    assert text == (
+        "must be 'a', which the TenantPolicy sets in nodes.selector. Use that value, or leave it"
+        " out"
+    )
+    same = build(nodes=pool, changes=changes, nodeSelector={key: "a"})
+    assert same.pod["spec"]["nodeSelector"] == {key: "a"}
 
 
 def test_without_a_pool_pods_stay_as_they_are():

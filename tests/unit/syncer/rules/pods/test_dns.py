@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from syncer.model.rejections import RejectedError, RejectionProblem
-from syncer.rules.pods import dns, pod_build, pod_facts
+from syncer.rules.pods import dns, pod_build, pod_patch
 from syncer.rules.pods.dns import DnsResolver
 from tenancy.policies import HostsFileSpec, PodsSpec, TenantPolicySpec
 from tenancy.specs import PrimaryNetwork
@@ -297,7 +297,7 @@ def test_a_running_pod_is_left_alone():
     tenant_pod = pod(**OF_A_SET)
     made = pod_build.build_super_pod(tenant_pod, FACTS._replace(policy=POLICY)).pod
     live = {**made, "metadata": {**made["metadata"], "uid": "twin"}}
-    assert pod_facts.build_running_patch(tenant_pod, live, TENANT) is None
+    assert pod_patch.build_running_patch(tenant_pod, live, TENANT) is None
 
 
 HOSTS = """# Kubernetes-managed hosts file.

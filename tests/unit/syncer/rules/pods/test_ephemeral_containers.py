@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from syncer.model.field_rules import iterate_leaf_paths
 from syncer.model.rejections import RejectedError
-from syncer.rules.pods import ephemeral_containers, pod_facts, pod_status
+from syncer.rules.pods import ephemeral_containers, pod_patch, pod_status
 from tenancy import names, wellknown
 from tenancy.policies import AccessSpec, NodesSpec, SecuritySpec, TenantPolicySpec
 from tests.support.syncer.pods import FACTS, TENANT, below, build, pod
@@ -144,7 +144,7 @@ def test_a_malformed_list_is_refused_and_never_stumbled_over(malformed):
 @pytest.mark.parametrize("malformed", [{}, "x", ["x"], [{"env": 3}], 3])
 def test_a_malformed_list_changes_nothing_else(malformed):
     tenant_pod, twin = sides(malformed)
-    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_patch.build_running_patch(tenant_pod, twin, TENANT) is None
 
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -164,7 +164,7 @@ def test_what_may_change_on_a_running_pod_is_walked_like_any_other(spec):
     tenant_pod, twin = sides([])
     tenant_pod["spec"].update(spec)
     with pytest.raises(RejectedError):
-        pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+        pod_patch.build_running_patch(tenant_pod, twin, TENANT)
 
 
 def test_what_a_policy_let_pass_before_does_not_hold_a_running_pod():
@@ -172,7 +172,7 @@ def test_what_a_policy_let_pass_before_does_not_hold_a_running_pod():
     tenant_pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     added = {"key": NOT_READY, "operator": "Exists", "tolerationSeconds": 5}
     tenant_pod["spec"]["tolerations"] = [added]
-    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+    patch = pod_patch.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["spec"] == {"tolerations": [added]}
 
@@ -196,21 +196,21 @@ def test_one_that_is_refused_bars_no_other_and_leaves_no_name_behind():
     assert [container["name"] for container in found] == ["debugger"]
     assert [problem.rule for problem in problems] == ["privileged", "name-taken"]
     assert problems[0].path.startswith("spec.ephemeralContainers[0]")
-    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_patch.build_running_patch(tenant_pod, twin, TENANT) is None
     tenant_pod, twin = sides([wide], served="main,wide")
-    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+    patch = pod_patch.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
 def test_the_annotation_names_a_container_just_before_it_is_added_and_else_never():
     tenant_pod, twin = sides([DEBUGGER])
-    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
-    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT, adding=["debugger"])
+    assert pod_patch.build_running_patch(tenant_pod, twin, TENANT) is None
+    patch = pod_patch.build_running_patch(tenant_pod, twin, TENANT, adding=["debugger"])
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main,debugger"}
     tenant_pod, twin = sides([DEBUGGER], served="main,debugger")  # it was never taken below
-    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+    patch = pod_patch.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
@@ -218,9 +218,9 @@ def test_the_annotation_names_a_container_just_before_it_is_added_and_else_never
 def test_a_container_that_comes_into_a_running_pods_template_is_not_served():
     tenant_pod, twin = sides()
     tenant_pod["spec"]["containers"] += [{"name": "sidecar", "image": "i"}]
-    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_patch.build_running_patch(tenant_pod, twin, TENANT) is None
     del twin["metadata"]["annotations"][wellknown.CONTAINERS]  # someone below took it away
-    patch = pod_facts.build_running_patch(pod(), twin, TENANT)
+    patch = pod_patch.build_running_patch(pod(), twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
@@ -279,10 +279,10 @@ def test_keys_of_the_super_cluster_stay_and_the_tenants_own_go_with_it():
     twin["metadata"] |= {"uid": "below-uid"}
     twin["metadata"]["labels"] |= {"injected": "yes"}
     twin["metadata"]["annotations"] |= {"injected": "yes"}
-    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_patch.build_running_patch(tenant_pod, twin, TENANT) is None
     fewer = copy.deepcopy(tenant_pod)
     del fewer["metadata"]["labels"]["tier"], fewer["metadata"]["annotations"]["note"]
-    patch = pod_facts.build_running_patch(fewer, twin, TENANT)
+    patch = pod_patch.build_running_patch(fewer, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"tier": None}
     assert patch["metadata"]["annotations"] == {
@@ -300,7 +300,7 @@ def test_a_twin_without_a_readable_record_may_hold_keys_of_the_tenant(record):
     twin["metadata"]["annotations"][wellknown.SYNCED_KEYS] = record
     if record is None:
         del twin["metadata"]["annotations"][wellknown.SYNCED_KEYS]
-    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+    patch = pod_patch.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"left": None}
     assert patch["metadata"]["annotations"] == {wellknown.SYNCED_KEYS: '[["app"],[]]'}

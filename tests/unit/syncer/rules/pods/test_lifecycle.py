@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncer.rules.pods import pod_facts, pod_status
+from syncer.rules.pods import lifecycle, pod_status
 from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState, decide_step
 
 PLAIN = TenantPodState(
@@ -132,7 +132,7 @@ def test_the_facts_are_read_from_the_bodies():
         "spec": {"nodeName": "n"},
         "status": {"phase": "Failed", "reason": "SuperPodLost", "startTime": "x"},
     }
-    side = pod_facts.build_pod_state(body)
+    side = lifecycle.build_pod_state(body)
     assert side == TenantPodState(
         node="n",
         deleting=True,
@@ -143,12 +143,12 @@ def test_the_facts_are_read_from_the_bodies():
         is_lost=True,
         has_controller=True,
     )
-    assert pod_facts.compute_twin_grace(side) == 600
-    assert pod_facts.compute_twin_grace(side._replace(grace_seconds=0)) == 0
-    assert pod_facts.compute_twin_grace(side._replace(grace_seconds=0, node="")) is None
-    assert pod_facts.compute_twin_grace(side._replace(grace_seconds=None)) is None
+    assert lifecycle.compute_twin_grace(side) == 600
+    assert lifecycle.compute_twin_grace(side._replace(grace_seconds=0)) == 0
+    assert lifecycle.compute_twin_grace(side._replace(grace_seconds=0, node="")) is None
+    assert lifecycle.compute_twin_grace(side._replace(grace_seconds=None)) is None
     lost = pod_status.build_lost_patch(body)["status"]
-    assert pod_facts.build_pod_state({**body, "status": lost}).is_lost
+    assert lifecycle.build_pod_state({**body, "status": lost}).is_lost
 
 
 @pytest.mark.parametrize(
@@ -157,4 +157,4 @@ def test_the_facts_are_read_from_the_bodies():
 )
 def test_only_a_pod_with_a_node_can_have_been_forced_away(spec, grace, forced):
     last = {"metadata": {"deletionGracePeriodSeconds": grace}, "spec": spec}
-    assert pod_facts.was_force_deleted(last) is forced
+    assert lifecycle.was_force_deleted(last) is forced

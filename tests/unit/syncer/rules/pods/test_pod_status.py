@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncer.rules.pods import pod_facts, pod_status
+from syncer.rules.pods import pod_patch, pod_status
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 
@@ -40,7 +40,7 @@ def sides(**status: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def up(pod: dict[str, Any], twin: dict[str, Any]) -> dict[str, Any]:
     """Return the status that the tenant pod gets."""
-    return pod_status.build_status(pod, twin, pod_facts.build_name_pairs(pod, twin, TENANT))
+    return pod_status.build_status(pod, twin, pod_status.build_name_pairs(pod, twin, TENANT))
 
 
 def test_the_twins_status_goes_up_without_what_is_not_the_tenants():
@@ -89,7 +89,7 @@ def test_observed_generations_count_as_the_tenants():
 
 def test_no_patch_when_nothing_differs_and_nulls_for_what_went():
     pod, twin = sides(podIP="10.0.0.1")
-    names = pod_facts.build_name_pairs(pod, twin, TENANT)
+    names = pod_status.build_name_pairs(pod, twin, TENANT)
     pod["status"] = {**up(pod, twin), "qosClass": "BestEffort"}
     assert pod_status.build_status_patch(pod, twin, names) is None
     del twin["status"]["podIP"]
@@ -181,7 +181,7 @@ def test_what_may_change_on_a_running_pod():
     pod["spec"]["tolerations"] = [tolerated, {"key": "other", "operator": "Exists"}]
     twin["spec"]["tolerations"] = [injected]
     twin["metadata"]["annotations"] = {wellknown.CONTAINERS: "main"}
-    patch = pod_facts.build_running_patch(pod, twin, TENANT)
+    patch = pod_patch.build_running_patch(pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["uid"] == "below"
     assert patch["metadata"]["labels"]["a"] == "1"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from syncer.model.rejections import RejectedError
-from syncer.rules.pods import pod_facts, resize
+from syncer.rules.pods import pod_patch, resize
 from tenancy import wellknown
 from tests.support.syncer.pods import TENANT, build, pod
 
@@ -72,7 +72,7 @@ def test_a_container_that_was_injected_is_never_changed(kind, name, is_recorded)
         del twin["metadata"]["annotations"][wellknown.CONTAINERS]
     evil = {"name": name, "image": "evil:1", "resources": {"limits": {"cpu": "1m"}}}
     tenant_pod["spec"][kind] = [*(tenant_pod["spec"].get(kind) or ()), evil]
-    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+    patch = pod_patch.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is None or "spec" not in patch
     assert resize.build_patch(tenant_pod, twin) is None
 
@@ -82,6 +82,6 @@ def test_an_image_of_the_tenants_own_container_is_synced_beside_a_sidecar():
     twin["metadata"]["uid"] = "below-uid"
     twin["spec"]["containers"].append({"name": "istio-proxy", "image": "mesh:1"})
     tenant_pod["spec"]["containers"][0]["image"] = "own:2"
-    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+    patch = pod_patch.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["spec"] == {"containers": [{"name": "main", "image": "own:2"}]}

@@ -33,7 +33,11 @@ SYNCED_FALSE = {
 
 
 def body(restore_status=None, synced=None, *, request=REQUEST):
-    status = {"version": "v1.36.1", "conditions": [synced or SYNCED_FALSE]}
+    status = {
+        "version": "v1.36.1",
+        "conditions": [synced or SYNCED_FALSE],
+        "disconnectedForRestore": REQUEST,
+    }
     if restore_status:
         status["restore"] = restore_status
     annotations = {wellknown.RESTORE_SNAPSHOT: request} if request else {}
@@ -181,16 +185,21 @@ async def test_without_a_version_of_the_minor_nothing_is_stopped():
 
 
 @pytest.mark.parametrize(
-    ("synced", "connected"),
+    ("synced", "asked", "connected"),
     [
-        (SYNCED_FALSE, False),
-        ({**SYNCED_FALSE, "message": "an earlier restore (first@2026-02-01T00:00:00Z)"}, True),
-        ({**SYNCED_FALSE, "reason": "TenantUnreachable"}, True),
-        ({**SYNCED_FALSE, "status": "True"}, True),
+        (SYNCED_FALSE, REQUEST, False),
+        (SYNCED_FALSE, "first@2026-02-01T00:00:00Z", True),
+        (SYNCED_FALSE, f"{REQUEST}0", True),
+        (SYNCED_FALSE, "", True),
+        ({**SYNCED_FALSE, "message": f"an earlier restore ({REQUEST})"}, "", True),
+        ({**SYNCED_FALSE, "reason": "TenantUnreachable"}, REQUEST, True),
+        ({**SYNCED_FALSE, "status": "True"}, REQUEST, True),
     ],
 )
-async def test_only_this_request_in_the_condition_proves_a_disconnect(synced, connected):
-    cluster = parse_virtual_cluster(body(synced=synced))
+async def test_only_this_request_in_the_status_proves_a_disconnect(synced, asked, connected):
+    found = body(synced=synced)
+    found["status"]["disconnectedForRestore"] = asked
+    cluster = parse_virtual_cluster(found)
     request = parse_restore_request(cluster.annotations)
     assert request is not None
     assert restore.is_disconnected(cluster, request) is not connected

@@ -1,4 +1,4 @@
-"""A tenant's own network, and what it cannot use there."""
+"""A tenant's own network."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from kubeio.cache.store import Store
-from syncer.model.rejections import ForbiddenObjectError, RejectedError
-from syncer.rules.network import ingresses, services
+from syncer.model.rejections import RejectedError
 from syncer.rules.network.attachments import definitions, primary_networks
 from syncer.rules.pods import dns
 from tests.support.syncer.attachments import NETWORK, OWN, attachment_view
-from tests.support.syncer.tenant_views import OTHER, entry_of, object_of
+from tests.support.syncer.tenant_views import OTHER, entry_of
 
 
 def own_view(network=NETWORK, **fields):
@@ -87,36 +86,6 @@ def test_a_tenant_without_a_network_is_as_before():
     view = attachment_view()
     assert primary_networks.find_problem(view) == ""
     assert primary_networks.build_annotation(view, "web") == ""
-    assert primary_networks.find_service_problem({"spec": {}}, view) is None
-
-
-@pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "LoadBalancer"])
-def test_services_with_an_address_are_refused_with_a_remedy(kind):
-    said = object_of("Service", spec={"type": kind, "ports": [{"port": 80}]})
-    with pytest.raises(ForbiddenObjectError, match="Set clusterIP to None"):
-        services.build_service(said, own_view())
-
-
-def test_headless_services_and_external_names_are_synced():
-    for spec in (
-        {"clusterIP": "None", "ports": [{"port": 80}]},
-        {"type": "ExternalName", "externalName": "db.example.org"},
-    ):
-        assert services.build_service(object_of("Service", spec=spec), own_view())["spec"]
-
-
-def test_an_ingress_is_refused():
-    with pytest.raises(ForbiddenObjectError, match="Use a proxy"):
-        ingresses.build_ingress(object_of("Ingress", spec={}), own_view())
-
-
-def test_probes_by_the_network_are_refused_and_commands_are_not():
-    def problems(probe):
-        return list(primary_networks.find_pod_problems({"containers": [{"name": "c", **probe}]}))
-
-    assert not problems({"livenessProbe": {"exec": {"command": ["true"]}}})
-    found = problems({"readinessProbe": {"httpGet": {"port": 80}}})
-    assert [each.path for each in found] == ["spec.containers[c].readinessProbe.httpGet"]
 
 
 def test_pods_use_the_name_servers_of_the_network():

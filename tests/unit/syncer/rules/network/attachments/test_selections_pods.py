@@ -10,7 +10,7 @@ from syncer.model.rejections import RejectedError
 from syncer.rules.network.attachments import selections
 from syncer.rules.network.attachments.selections import DEFAULT_NETWORK, NETWORKS, SelectionContext
 from syncer.rules.placement import cluster_scheduler
-from syncer.rules.pods import pod_build, pod_facts
+from syncer.rules.pods import pod_build, pod_patch
 from tenancy.policies import SecuritySpec, TenantPolicySpec
 from tests.support.syncer.attachments import offered
 from tests.support.syncer.pods import FACTS, TENANT, below, pod
@@ -72,10 +72,10 @@ def test_a_pod_on_the_network_of_its_node_has_no_additional_network():
 def test_a_running_twin_keeps_the_networks_that_it_was_created_with():
     twin = as_live(build(asking(), context()).pod, status={})
     changed = pod({"annotations": {NETWORKS: "other", "note": "n"}})
-    assert pod_facts.build_running_patch(asking(), twin, TENANT) is None
-    assert pod_facts.build_running_patch(changed, twin, TENANT) is None
+    assert pod_patch.build_running_patch(asking(), twin, TENANT) is None
+    assert pod_patch.build_running_patch(changed, twin, TENANT) is None
     gone = pod({"annotations": {"note": "n"}})
-    assert pod_facts.build_running_patch(gone, twin, TENANT) is None
+    assert pod_patch.build_running_patch(gone, twin, TENANT) is None
 
 
 def test_a_pod_with_networks_runs_in_the_home_cluster_only():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from syncer.model.keys import HOME, Key
-from syncer.tenants import waiters
+from syncer.tenants.memory import waiters
 
 KEY = Key("vc", HOME, "Pod", "web", "p")
 

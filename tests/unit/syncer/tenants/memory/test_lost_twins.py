@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syncer.tenants import lost_twins
+from syncer.tenants.memory import lost_twins
 
 
 def test_a_twin_that_was_seen_to_go_is_remembered_by_the_pods_uid(monkeypatch):

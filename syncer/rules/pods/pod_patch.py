@@ -1,7 +1,6 @@
-"""Facts of a pod and its twin for the life cycle, and the patch of a running twin.
+"""Patch of a running super pod: the fields that may still change.
 
-Pure. Owns the reading of both bodies for `lifecycle`, and the patch of a running super pod. Must
-not know clients.
+Pure. Must not know clients.
 
 Hazard: the patch must contain only the few leaves that may change, and never a whole list of
 containers. The API refuses most changes of a pod.
@@ -20,88 +19,11 @@ from syncer.model import builtin_policy, object_meta
 from syncer.model.field_rules import ALLOW_SCALAR, FieldRule, FieldWalk, ListOfObjects
 from syncer.model.rejections import RejectedError
 from syncer.rules import container_limits
-from syncer.rules.pods import ephemeral_containers, pod_build, pod_status, scheduling
-from syncer.rules.pods.lifecycle import SuperPodState, TenantPodState
+from syncer.rules.pods import ephemeral_containers, pod_build, scheduling
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, ImagesSpec, TenantPolicySpec
-
-LOST_REASON = "SuperPodLost"
-
-
-def build_pod_state(
-    pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool = False
-) -> TenantPodState:
-    """Return the facts of a tenant pod that its life cycle depends on.
-
-    `had_twin` is True if a bound twin was seen, and its end. `was_taken` is True if the twin was
-    seen being deleted.
-    """
-    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
-    phase = status.get("phase") or "Pending"
-    return TenantPodState(
-        node=spec.get("nodeName") or "",
-        deleting=bool(metadata.get("deletionTimestamp")),
-        grace_seconds=get_grace_seconds(pod),
-        is_terminal=phase in wellknown.TERMINAL_PHASES,
-        had_twin=had_twin or phase != "Pending" or bool(status.get("startTime")),
-        was_twin_deleted=was_taken,
-        is_lost=phase == "Failed" and status.get("reason") == LOST_REASON,
-        has_controller=object_meta.get_controller(metadata) is not None,
-    )
-
-
-def build_twin_state(twin: Mapping[str, Any]) -> SuperPodState:
-    """Return the facts of a super pod that its life cycle depends on."""
-    metadata = twin["metadata"]
-    return SuperPodState(
-        node=twin["spec"].get("nodeName") or "",
-        deleting=bool(metadata.get("deletionTimestamp")),
-        grace_seconds=get_grace_seconds(twin),
-    )
-
-
-def get_grace_seconds(pod: Mapping[str, Any]) -> int | None:
-    """Return the grace period of a pod that is being deleted, in seconds."""
-    seconds: int | None = pod["metadata"].get("deletionGracePeriodSeconds")
-    return seconds
-
-
-def is_finished(pod: Mapping[str, Any]) -> bool:
-    """Return whether all containers of a pod have ended for good."""
-    return (pod.get("status") or {}).get("phase") in wellknown.TERMINAL_PHASES
-
-
-def has_scheduling_gates(pod: Mapping[str, Any]) -> bool:
-    """Return whether scheduling gates hold a pod in the tenant."""
-    return bool(pod["spec"].get("schedulingGates"))
-
-
-def was_force_deleted(last: Mapping[str, Any]) -> bool:
-    """Return whether a pod's last state shows a forced deletion while a node ran it.
-
-    A pod without a node is always deleted at once, so its deletion does not count as forced.
-    """
-    spec = last.get("spec")
-    is_bound = isinstance(spec, dict) and bool(spec.get("nodeName"))
-    return is_bound and get_grace_seconds(last) == 0
-
-
-def compute_twin_grace(pod: TenantPodState) -> int | None:
-    """Return the grace period for the deletion of the twin: the tenant's, up to the maximum.
-
-    None means the twin's own period. A pod without a node is deleted at once, whatever period was
-    requested.
-    """
-    if pod.grace_seconds is None or not pod.node:
-        return None
-    return min(pod.grace_seconds, builtin_policy.MAX_GRACE_SECONDS)
-
-
-def list_hidden_status_fields(policy: TenantPolicySpec) -> frozenset[str]:
-    """Return the fields of a status that are not synced back."""
-    return pod_status.NODE_ADDRESSES if policy.nodes.view == "Minimal" else frozenset()
 
 
 def build_running_patch(
@@ -215,12 +137,3 @@ def _build_spec_patch(
 def _serialize_toleration(toleration: Mapping[str, Any]) -> bytes:
     """Return a key that is the same for equal tolerations. A pod may have thousands of them."""
     return orjson.dumps(toleration, option=orjson.OPT_SORT_KEYS)
-
-
-def build_name_pairs(
-    pod: Mapping[str, Any], twin: Mapping[str, Any], tenant: Tenant
-) -> list[tuple[str, str]]:
-    """Return the replacements for texts about a pod that are synced back to the tenant."""
-    own, below = pod["metadata"], twin["metadata"]
-    uids = (below["uid"], own["uid"])
-    return object_meta.build_name_pairs(tenant, below["namespace"], own["namespace"], uids)

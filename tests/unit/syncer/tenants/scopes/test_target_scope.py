@@ -18,33 +18,36 @@ def split() -> SplitWorld:
 
 
 def test_one_node_stands_for_all_nodes_of_a_target(split: SplitWorld):
-    assert [each.get_shown_node("n") for each in (split.session, split.far)] == ["n", "target-c2"]
-    assert [each.get_status_node("n") for each in (split.session, split.far)] == ["n", ""]
+    assert [each.scope.get_shown_node("n") for each in (split.session, split.far)] == [
+        "n",
+        "target-c2",
+    ]
+    assert [each.scope.get_status_node("n") for each in (split.session, split.far)] == ["n", ""]
 
 
 def test_only_a_target_is_unreachable_and_loses_its_grant(split: SplitWorld):
     split.far.target.problem = "silent"
     split.link.grants.update_granted({})
     sessions = (split.session, split.far)
-    assert [each.is_target_unreachable for each in sessions] == [False, True]
-    assert [each.is_grant_withdrawn for each in sessions] == [False, True]
+    assert [each.scope.is_unreachable for each in sessions] == [False, True]
+    assert [each.scope.is_grant_withdrawn for each in sessions] == [False, True]
     assert [each.is_home for each in sessions] == [True, False]
 
 
 def test_a_target_needs_the_namespaces_of_its_pods_only(split: SplitWorld):
     entry: Any = split.tenant_has("Namespace", "web", namespace="")
-    assert [each.is_concerned("Namespace", entry) for each in (split.session, split.far)] == [
+    assert [each.scope.is_concerned("Namespace", entry) for each in (split.session, split.far)] == [
         True,
         False,
     ]
     split.twin(split.far)
-    assert split.far.is_concerned("Namespace", entry)
+    assert split.far.scope.is_concerned("Namespace", entry)
 
 
 def test_pods_are_assigned_by_the_session_with_the_home_cluster(split: SplitWorld):
     split.pod()
-    assert [key.kind for key in split.session.iterate_unassigned()] == [ASSIGNMENT]
-    assert not list(split.far.iterate_unassigned())
+    assert [key.kind for key in split.session.scope.iterate_unassigned()] == [ASSIGNMENT]
+    assert not list(split.far.scope.iterate_unassigned())
 
 
 async def test_missing_pods_are_no_proof_in_a_target(split: SplitWorld):
@@ -52,10 +55,10 @@ async def test_missing_pods_are_no_proof_in_a_target(split: SplitWorld):
         raise NotReadyYet("held")
 
     split.far.target.pod_loss_guard.check_not_held = held  # type: ignore[method-assign]
-    split.session.check_losses_not_held()
-    await split.session.prove_missing(0.0)
+    split.session.scope.check_losses_not_held()
+    await split.session.scope.prove_missing(0.0)
     with pytest.raises(NotReadyYet):
-        split.far.check_losses_not_held()
+        split.far.scope.check_losses_not_held()
 
 
 def test_a_pod_that_should_run_in_a_target_and_does_not_is_reported(split: SplitWorld):
@@ -65,8 +68,8 @@ def test_a_pod_that_should_run_in_a_target_and_does_not_is_reported(split: Split
     metadata = {"name": "p", "namespace": "web", "uid": "p-uid", "resourceVersion": "50"}
     running = {"spec": {"nodeName": "target-c2"}, "status": {"phase": "Running"}}
     put(split.link.stores["Pod"], {"kind": "Pod", "metadata": metadata, **running})
-    split.session.report_missing_pods()
-    split.far.report_missing_pods()
+    split.session.scope.prepare_start()
+    split.far.scope.prepare_start()
     assert reported == [(split.far.tenant.uid, {"p-uid"})]
 
 

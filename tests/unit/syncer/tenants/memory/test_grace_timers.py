@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from syncer.model.keys import HOME, Key
-from syncer.tenants import grace_timers
+from syncer.tenants.memory import grace_timers
 from tests.support.syncer.clocks import Clock
 
 KEY = Key("vc", HOME, "Pod", "web", "p")

@@ -1,0 +1,1 @@
+"""Indexes of one session over its caches, one module per subject."""

@@ -1,0 +1,46 @@
+"""Indexes of one tenant's addresses, node ports and network policies in one super cluster.
+
+Must not build an object. Hazard: an index must have the objects that the caches had before the
+session subscribed. Otherwise a policy leaves out addresses of the tenant's own pods.
+"""
+
+from collections.abc import Mapping
+
+from kubeio.cache.store import Store
+from syncer.clusters.super_cluster import SuperCluster
+from syncer.model.super_cidrs import CidrAddress, CidrSet
+from syncer.rules.network.indexes.node_ports import NodePorts
+from syncer.rules.network.indexes.pod_addresses import PodAddresses
+from syncer.rules.network.policy_selectors import PolicySelectors
+
+
+class NetworkIndexes:
+    """Lookups of network rules about one tenant. Handlers of events keep them up to date."""
+
+    def __init__(self, super_cluster: SuperCluster) -> None:
+        """The indexes are empty until `fill`."""
+        self.pod_addresses = PodAddresses()
+        self.node_ports = NodePorts()
+        self.policy_selectors = PolicySelectors()
+        self._super_cluster = super_cluster
+
+    def fill(self, stores: Mapping[str, Store], vc_uid: str) -> None:
+        """Add the objects that the caches had before the session subscribed.
+
+        `stores` are the tenant's caches.
+        """
+        below = self._super_cluster
+        for entry in below.list_owned("Pod", vc_uid):
+            self.pod_addresses.set_pod(entry.key, entry)
+        if "Service" in below.stores:  # a target has none
+            for entry in below.list_owned("Service", vc_uid):
+                self.node_ports.set_service(entry.key, entry)
+        for entry in stores["EndpointSlice"].list():
+            self.pod_addresses.set_slice(entry.key, entry)
+        for entry in stores["NetworkPolicy"].list():
+            self.policy_selectors.set(None, entry)
+
+    def is_own_pod(self, address: CidrAddress) -> bool:
+        """Return whether a pod of the tenant has an address. A pod of the host has its node's."""
+        nodes = self._super_cluster.cidr_tracker.get_current().nodes
+        return self.pod_addresses.has(address) and not CidrSet(nodes).contains(address)

@@ -1,0 +1,1 @@
+"""Differences of a session with the home cluster and a session with a target."""
