@@ -227,6 +227,7 @@ async def test_a_dry_run_writes_nothing(two: TwoClusterUser):
         "ClusterRole",
         *("ClusterRole", "ClusterRoleBinding") * 2,
         *("Role", "RoleBinding"),
+        *("ClusterRole", "ClusterRoleBinding"),
         *("Secret", "SuperCluster"),
     ]
     assert not await is_there(two.desk.client, SUPER_CLUSTERS, two.name)
