@@ -26,10 +26,9 @@ from tools.walks import run
 
 pytestmark = pytest.mark.integration
 
-PAGES = ("untrusted-tenants", "api-proxy", "cluster-inventory", "cluster-api", "gitops")
+PAGES = ("api-proxy", "cluster-inventory", "cluster-api", "gitops")
 PROGRAMS = ("kubectl", "helm")
 PREPARED: tuple[Object, ...] = (
-    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "pool-1"}},
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}},
     {
         "apiVersion": "v1",
@@ -52,7 +51,7 @@ PREPARED: tuple[Object, ...] = (
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """A shell with kubectl and helm, for a super cluster with the chart."""
     folder = tmp_path_factory.mktemp("how-tos")
-    plane = LocalControlPlane(folder, name="how-tos", controllers=("resourcequota-controller",))
+    plane = LocalControlPlane(folder, name="how-tos")
     with serving(plane):
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_bytes(plane.kubeconfig())
