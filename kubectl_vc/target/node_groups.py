@@ -178,9 +178,11 @@ def _check_zero(body: Mapping[str, Any], annotations: Mapping[str, str]) -> Iter
         if not annotations.get(key) or quantities.parse_quantity(annotations[key]) == 0
     ]
     if missing:
+        verb = "is" if len(missing) == 1 else "are"
         yield (
-            f"it has 0 nodes, and {' and '.join(missing)} are missing or 0. cluster-autoscaler"
-            " ignores it unless its machine template has status.capacity. Set both annotations"
+            f"it has 0 nodes, and {' and '.join(missing)} {verb} missing or 0. cluster-autoscaler"
+            " ignores it unless its machine template has status.capacity. Set"
+            f" {'it' if len(missing) == 1 else 'both'} to a quantity above 0"
         )
 
 

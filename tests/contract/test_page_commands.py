@@ -2,9 +2,12 @@
 
 The front matter has one of two forms:
 
-- `commands: run` and `by`, the test file that runs the page
-- `commands: not run`, `reason`, and `tried`: the date of the last try by hand, `never`, or
-  `unrecorded`
+- `commands: run` and `by`, the test file that runs the page. A page that also has commands in
+  other blocks than `console` adds `reason`, why no test runs these, and `tried`
+- `commands: not run`, `reason`, and `tried`
+
+`tried` is the date of the last try by hand, `never`, or `unrecorded`. A date needs `steps`, the
+commands that were tried and the cluster.
 """
 
 from __future__ import annotations
@@ -25,6 +28,12 @@ _SECTIONS = ("Tutorials", "How to, platform administrator", "Walkthroughs")
 """Sections of the site whose pages have commands."""
 _MATTER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 _UNTRIED = ("never", "unrecorded")
+_SHORTEST = 20
+"""Number of characters that a reason or a list of steps has at least."""
+_FENCE = re.compile(r"^ *```(.*)$")
+_FOR_PEOPLE = ("", "sh")
+"""Kinds of blocks with commands that no test runs."""
+_PROGRAMS = ("kubectl ", "helm ", "make ", "clusterctl ")
 _PATH = re.compile(r"\b(?:tests|docs|tools|bench|charts)(?:/[\w.-]*\w)+/?")
 
 
@@ -52,18 +61,41 @@ def find_faults(text: str) -> list[str]:
     if found is None:
         return ["the page has no front matter"]
     matter: dict[str, Any] = yaml.safe_load(found[1])
+    faults: list[str] = []
     if matter.get("commands") == "run":
         by = str(matter.get("by", ""))
-        is_file = by.startswith("tests/") and (ROOT / by).is_file()
-        return [] if is_file else [f"by: {by!r} is no test file"]
-    if matter.get("commands") != "not run":
-        return ["commands: must be `run` or `not run`"]
-    faults = [] if len(str(matter.get("reason", ""))) > 20 else ["reason: is missing"]
-    paths = _PATH.findall(str(matter.get("reason", "")))
+        if not (by.startswith("tests/") and (ROOT / by).is_file()):
+            faults.append(f"by: {by!r} is no test file")
+        if "reason" in matter or has_unrun_commands(text):
+            faults += find_faults_of_try(matter)
+    elif matter.get("commands") == "not run":
+        faults += find_faults_of_try(matter)
+    else:
+        faults.append("commands: must be `run` or `not run`")
+    return faults
+
+
+def has_unrun_commands(text: str) -> bool:
+    """Return whether a page has commands in a block that no test runs."""
+    kind: str | None = None
+    for line in text.splitlines():
+        if mark := _FENCE.match(line):
+            kind = mark[1].strip() if kind is None else None
+        elif kind in _FOR_PEOPLE and line.strip().startswith(_PROGRAMS):
+            return True
+    return False
+
+
+def find_faults_of_try(matter: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the fields about commands that no test runs."""
+    reason, tried = str(matter.get("reason", "")), matter.get("tried")
+    faults = [] if len(reason) > _SHORTEST else ["reason: is missing"]
+    paths = _PATH.findall(f"{reason} {matter.get('steps', '')}")
     faults += [f"reason: {path} does not exist" for path in paths if not (ROOT / path).exists()]
-    tried = matter.get("tried")
     if not isinstance(tried, date) and tried not in _UNTRIED:
         faults.append(f"tried: {tried!r} must be a date, never or unrecorded")
+    if isinstance(tried, date) is not (len(str(matter.get("steps", ""))) > _SHORTEST):
+        faults.append("steps: must list the commands that were tried, and only with a date")
     return faults
 
 
@@ -90,10 +122,27 @@ def test_all_sections_were_found():
         ("commands: not run\nreason: It needs hardware.....\ntried: soon", "must be a date"),
         ("commands: not run\nreason: It needs hardware.....", "must be a date"),
         ("commands: not run\nreason: See tests/drills for it.\ntried: never", "does not exist"),
+        ("commands: not run\nreason: It needs hardware.....\ntried: 2026-11-29", "steps"),
+        ("commands: not run\ntried: never\nsteps: all of them, on the testbed", "only with"),
+        ("commands: run\nby: tests/conftest.py\nreason: short\ntried: never", "reason"),
     ],
 )
 def test_a_wrong_front_matter_is_found(matter: str, fault: str):
     assert fault in " ".join(find_faults(f"---\n{matter}\n---\n# Page\n"))
+
+
+@pytest.mark.parametrize("block", ["```\n", "```sh\n", "   ```\n   cd /tmp\n   "])
+def test_a_block_that_no_test_runs_needs_a_reason(block: str):
+    page = "---\ncommands: run\nby: tests/conftest.py\n{}---\n{}kubectl get pods\n```\n"
+    assert find_faults(page.format("", block)) != []
+    reason = "reason: The reader has another cluster.\ntried: never\n"
+    assert find_faults(page.format(reason, block)) == []
+
+
+@pytest.mark.parametrize("block", ["```console\n$ kubectl get pods\n", "```\nError: x\n"])
+def test_a_block_that_a_test_runs_or_that_has_no_command_needs_none(block: str):
+    page = f"---\ncommands: run\nby: tests/conftest.py\n---\n{block}```\nkubectl text\n"
+    assert find_faults(page) == []
 
 
 def test_a_page_without_front_matter_is_found():
@@ -113,4 +162,4 @@ def test_a_page_that_is_run_names_a_test_that_reads_its_folder(page: Path):
     ["install-kind.md", "install-k3s.md", "install-managed.md", "move-from-vcluster.md"],
 )
 def test_pages_that_were_never_run_report_it_in_their_text(name: str):
-    assert "**Not run.**" in (ROOT / "docs" / name).read_text()
+    assert "**Not run" in (ROOT / "docs" / name).read_text()

@@ -68,8 +68,8 @@ def test_a_group_without_limits_is_noted_and_the_annotations_are_named():
         ({f"{CAPACITY}/memory": "16gi"}, "is '16gi', which is no quantity"),
         ({f"{CAPACITY}/cpu": "4 cores"}, "is '4 cores', which is no quantity"),
         ({f"{CAPACITY}/ephemeral-disk": "50GiB"}, "is '50GiB', which is no quantity"),
-        ({f"{CAPACITY}/cpu": None}, f"{CAPACITY}/cpu are missing or 0"),
-        ({f"{CAPACITY}/cpu": "0"}, f"{CAPACITY}/cpu are missing or 0"),
+        ({f"{CAPACITY}/cpu": None}, f"{CAPACITY}/cpu is missing or 0"),
+        ({f"{CAPACITY}/cpu": "0"}, f"{CAPACITY}/cpu is missing or 0"),
         ({f"{CAPACITY}/maxPods": "1k"}, "is '1k', and the group is ignored at 0 nodes"),
     ],
 )
