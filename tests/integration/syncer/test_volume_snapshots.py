@@ -41,7 +41,7 @@ from tools.testbed.storage.snapshots import list_crds
 pytestmark = pytest.mark.thorough
 
 FILE = CHART / "sync-rules" / "volume-snapshots.yaml"
-RULE, ROLE = yaml.safe_load_all(FILE.read_text())
+RULE, ROLE, *_ = yaml.safe_load_all(FILE.read_text())
 SOURCE = {"apiGroup": VOLUME_SNAPSHOTS.group, "kind": VOLUME_SNAPSHOTS.kind, "name": "s"}
 CLASS = {"driver": "csi.example", "deletionPolicy": "Delete"}
 
