@@ -49,11 +49,10 @@ class Twins:
 
     def has_twin(self, pod: Entry) -> bool:
         """Return True if the cache has the twin of a tenant pod."""
-        below = self._view.get_super_namespace(pod.namespace)
-        return self.is_twin(self.get_store("Pod").get(below, pod.name), pod.uid)
+        return self.has_copy("Pod", pod)
 
     def has_copy(self, kind: str, tenant_x: Entry) -> bool:
-        """Return True if the cache has the twin of an object of a SyncRule."""
+        """Return True if the cache has the twin of an object. Its kind may have no cache."""
         store = self._super_cluster.stores.get(kind)
         below = self._view.get_super_namespace(tenant_x.namespace)
         return store is not None and self.is_twin(store.get(below, tenant_x.name), tenant_x.uid)

@@ -279,11 +279,11 @@ async def test_an_object_of_one_owner_is_shown_to_that_tenant_only():
     world.super_cluster.stores["Namespace"].put(foreign, live=True)
     show_content(world, "foreign", {"kind": "Snapshot", "name": "s", "namespace": "other-web"})
     show_content(world, "absent", {"kind": "Snapshot", "name": "s", "namespace": get_below("x")})
-    show_content(world, "nobody", {})
+    show_content(world, "unowned", {})
     listed = {key for key in world.session.all_keys.list_keys() if key.kind == "Widget"}
     assert {key.name for key in listed} == {"own"}
     engine = Dispatcher({HOME: {TENANT.uid: world.session}})
-    for name in ("own", "foreign", "absent", "nobody"):
+    for name in ("own", "foreign", "absent", "unowned"):
         await engine.reconcile(world.key("Widget", "", name))
     assert world.above.object("Widget", "own")["spec"] == {
         "size": "s",
