@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -65,13 +66,11 @@ def tenant(super_plane: LocalControlPlane, own_plane: LocalControlPlane) -> Iter
     asyncio.run(forget(made))  # or every later syncer would call for it
 
 
-@pytest.fixture
-async def target_world(
-    super_plane: LocalControlPlane,
-    own_plane: LocalControlPlane,
-    tenant: Tenant,
-    second: LocalControlPlane,
-) -> AsyncIterator[TargetWorld]:
+@contextlib.asynccontextmanager
+async def open_own_world(
+    super_plane: LocalControlPlane, own_plane: LocalControlPlane, tenant: Tenant
+) -> AsyncIterator[SyncerWorld]:
+    """Have the world of a tenant with an API of its own. No syncer runs yet."""
     async with (
         Client(super_plane.endpoint) as super_client,
         Client(own_plane.endpoint) as tenant_client,
@@ -84,8 +83,22 @@ async def target_world(
             tenant_client=tenant_client,
             others=await names_of_others(super_client, tenant_client, tenant),
         )
-        async with world.syncer(), open_target_world(world, second) as found:
-            yield found
+        yield world
+
+
+@pytest.fixture
+async def target_world(
+    super_plane: LocalControlPlane,
+    own_plane: LocalControlPlane,
+    tenant: Tenant,
+    second: LocalControlPlane,
+) -> AsyncIterator[TargetWorld]:
+    async with (
+        open_own_world(super_plane, own_plane, tenant) as world,
+        world.syncer(),
+        open_target_world(world, second) as found,
+    ):
+        yield found
 
 
 def writes_there(target_world: TargetWorld, since: Any) -> list[tuple[str, str]]:

@@ -33,6 +33,7 @@ from tests.integration.syncer.objects import pod
 from tests.integration.syncer.target_world import TargetWorld, open_target_world
 from tests.integration.syncer.test_assigned_clusters import (  # noqa: F401 - fixtures
     THERE,
+    open_own_world,
     own_plane,
     second,
     tenant,
@@ -49,7 +50,7 @@ from tests.integration.syncer.test_sync_rules import (
     get_row,
     ruled,
 )
-from tests.integration.syncer.world import SYNCER, SyncerWorld, SyncerWrite, names_of_others
+from tests.integration.syncer.world import SYNCER, SyncerWrite
 from tests.support.controlplane import AuditMark, LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.grants import build_grant, build_user
@@ -77,22 +78,13 @@ async def split(
     monkeypatch.setattr(test_sync_rules, "RULED", PLACED)
     monkeypatch.setattr(test_kinds, "SAMPLES", {**samples.SAMPLES, **PLACED})
     async with (
-        Client(super_plane.endpoint) as super_client,
-        Client(own_plane.endpoint) as tenant_client,
+        open_own_world(super_plane, own_plane, tenant) as world,
+        open_target_world(world, second) as found,
     ):
-        world = SyncerWorld(
-            super_plane=super_plane,
-            tenant_plane=own_plane,
-            tenant=tenant,
-            super_client=super_client,
-            tenant_client=tenant_client,
-            others=await names_of_others(super_client, tenant_client, tenant),
-        )
-        async with open_target_world(world, second) as found:
-            await found.secret()
-            await found.declare()
-            await found.grant({"name": "home"}, {"name": found.name})
-            yield found
+        await found.secret()
+        await found.declare()
+        await found.grant({"name": "home"}, {"name": found.name})
+        yield found
 
 
 async def serve(target: TargetWorld) -> None:
