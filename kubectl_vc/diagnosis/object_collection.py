@@ -15,6 +15,7 @@ from kubectl_vc.diagnosis import object_kinds
 from kubectl_vc.diagnosis.object_facts import (
     Body,
     ObjectFacts,
+    RuledDirection,
     SuperFacts,
     get_event_time,
     get_metadata,
@@ -27,6 +28,7 @@ from kubeio.api.client import Client
 from tenancy import conditions, names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
+    CLUSTER_ROLES,
     CONFIG_MAPS,
     EVENTS,
     LEASES,
@@ -37,6 +39,7 @@ from tenancy.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     SUPER_CLUSTERS,
+    SYNC_RULES,
     Resource,
 )
 
@@ -56,7 +59,9 @@ async def collect_tenant_facts(client: Client, wanted: ObjectName, namespace: st
     place = namespace if resource.namespaced else ""
     body = await client_get(client, resource, name, place)
     now = datetime.now(UTC)
-    facts = ObjectFacts(kind=resource.kind, name=name, namespace=place, now=now, tenant_object=body)
+    facts = ObjectFacts(kind=wanted.kind, name=name, namespace=place, now=now, tenant_object=body)
+    if wanted.is_custom:
+        facts = await _add_rule(reader, facts, resource)
     if resource.kind in object_kinds.WORKLOADS and body is not None:
         pod = await _find_pod(reader, body, place)
         if pod is None:
@@ -90,6 +95,21 @@ async def collect_tenant_facts(client: Client, wanted: ObjectName, namespace: st
     )
 
 
+async def _add_rule(
+    reader: PermissiveReader, facts: ObjectFacts, resource: Resource
+) -> ObjectFacts:
+    """Add how SyncRules sync a kind. The syncer's own rights in the tenant show it."""
+    role = await reader.get(CLUSTER_ROLES, wellknown.SYNCER_RULES_ROLE)
+    verbs = {
+        verb
+        for rule in (role or {}).get("rules") or ()
+        if resource.group in rule["apiGroups"] and resource.plural in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    ruled: RuledDirection = "Mirror" if "create" in verbs else "Down" if verbs else ""
+    return replace(facts, ruled=ruled, is_ruled_known=reader.is_known(CLUSTER_ROLES))
+
+
 async def client_get(
     client: Client, resource: Resource, name: str, namespace: str
 ) -> Object | None:
@@ -105,24 +125,25 @@ async def collect_super_facts(
     virtual_cluster: Body,
     tenant: Tenant,
     facts: ObjectFacts,
+    resource: Resource,
     *,
     manager_namespace: str,
 ) -> SuperFacts:
-    """Return the facts of the home cluster about the object of `facts`.
+    """Return the facts of the home cluster about the object of `facts`, of the kind `resource`.
 
     The copy of a tenant with targets may be in one of them, which is not read. Then it is unknown.
     """
     reader = PermissiveReader(super_client)
-    resource = object_kinds.RESOURCES[facts.kind.lower()]
     super_namespace = names.build_super_namespace(
         tenant.root, tenant.uid, facts.namespace or facts.name
     )
     place = super_namespace if resource.namespaced else ""
     name = _build_super_name(resource, facts.name, super_namespace)
-    found, lease, targets = await asyncio.gather(
-        reader.get(resource, name, place),
+    found, lease, targets, rules = await asyncio.gather(
+        reader.get(resource, name, place) if facts.has_copies else _return_none(),
         reader.get(LEASES, wellknown.SYNCER, manager_namespace),
         _list_targets(reader, virtual_cluster),
+        _list_rules(reader, resource),
     )
     copy = found if found is not None and tenant.owns(found["metadata"]) else None
     uid = get_metadata(copy).get("uid")
@@ -139,6 +160,7 @@ async def collect_super_facts(
         copy_events=events,
         is_lease_known=reader.is_known(LEASES, manager_namespace),
         syncer_lease=lease,
+        sync_rules=rules,
         targets=targets,
         is_node_known=False,
         is_agent_known=False,
@@ -306,6 +328,18 @@ async def _find_agent(reader: PermissiveReader, node: str, manager_namespace: st
         if any(owner.get("name") == wellknown.AGENT for owner in owners):
             return each
     return None
+
+
+async def _list_rules(reader: PermissiveReader, resource: Resource) -> list[Object]:
+    """Return the SyncRules of a kind that is not built in."""
+    if object_kinds.RESOURCES.get(resource.plural) == resource:
+        return []
+    wanted = (resource.group, resource.plural)
+    return [
+        each
+        for each in await reader.list(SYNC_RULES)
+        if (each["spec"]["resource"]["group"], each["spec"]["resource"]["plural"]) == wanted
+    ]
 
 
 async def _list_targets(reader: PermissiveReader, virtual_cluster: Body) -> list[Object]:

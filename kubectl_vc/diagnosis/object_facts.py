@@ -8,11 +8,14 @@ therefore its report can have no name of the super cluster.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
+from kubectl_vc.diagnosis.object_kinds import COPIED_KINDS
 from tenancy import conditions, wellknown
 
 Body = Mapping[str, Any]
+RuledDirection = Literal["", "Down", "Mirror"]
+"""Direction in which a SyncRule syncs a kind. Empty without a rule."""
 
 SETTLING_SECONDS = 60.0
 """Age in seconds below which a state is still on its way and no fault."""
@@ -39,6 +42,8 @@ class SuperFacts:
     agent_pod: Body | None = None
     """Pod of the node agent on the node of the copy."""
     is_agent_known: bool = True
+    sync_rules: Sequence[Body] = ()
+    """SyncRules of the kind, whether or not they apply to the tenant."""
     targets: Sequence[Body] = ()
     """SuperClusters that `spec.targets` of the VirtualCluster names."""
     missing_kubeconfig: str = ""
@@ -52,9 +57,13 @@ class ObjectFacts:
     """Facts about one object. Everything outside `super_facts` is from the tenant's own API."""
 
     kind: str
+    """Such as `Pod`. A kind that is not built in has its group: `HTTPRoute.gateway.example.com`."""
     name: str
     namespace: str = ""
     now: datetime
+    ruled: RuledDirection = ""
+    is_ruled_known: bool = True
+    """False if the user may not read which kinds the SyncRules of the tenant sync."""
     tenant_problem: str = ""
     """Reason why the tenant's API does not answer. Empty if it does."""
     is_tenant_known: bool = True
@@ -80,6 +89,11 @@ class ObjectFacts:
     def is_tenant_view(self) -> bool:
         """Return whether only the tenant's facts are present."""
         return self.super_facts is None
+
+    @property
+    def has_copies(self) -> bool:
+        """Return whether objects of the kind have copies in the super cluster."""
+        return self.kind in COPIED_KINDS or self.ruled == "Down"
 
     @property
     def copy(self) -> Body | None:

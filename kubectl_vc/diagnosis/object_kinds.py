@@ -56,6 +56,9 @@ def build_super_name(resource: Resource, name: str) -> str:
     return names.SUPER_ROOT_CA if is_root_ca else name
 
 
+KNOWN_KINDS = ", ".join(sorted(each.kind.lower() for each, _ in _SHORT_NAMES))
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectName:
     """Kind and name of the object that a user asks about."""
@@ -63,19 +66,50 @@ class ObjectName:
     resource: Resource
     name: str
 
+    @property
+    def kind(self) -> str:
+        """Return the kind, with the group unless the kind is one of `RESOURCES`.
 
-def parse_object_name(text: str) -> ObjectName:
+        Two groups can have one kind. kubectl reads both forms.
+        """
+        found = self.resource
+        return f"{found.kind}.{found.group}" if self.is_custom else found.kind
+
+    @property
+    def is_custom(self) -> bool:
+        """Return whether the kind is none of `RESOURCES`. A SyncRule may sync it."""
+        return RESOURCES.get(self.resource.plural) != self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectQuery:
+    """An object as a user names it. Its kind may be one that only the API server knows."""
+
+    kind: str
+    """As kubectl reads it, in lower case: `pod`, `httproute`, `widgets.example.com`."""
+    name: str
+
+    @property
+    def resource(self) -> Resource | None:
+        """Return the coordinates of a kind of `RESOURCES`, otherwise None."""
+        head, _, rest = self.kind.partition(".")
+        found = RESOURCES.get(head)
+        if found is None:
+            return None
+        forms = ("", found.group, found.version, f"{found.version}.{found.group}")
+        return found if rest in forms else None
+
+
+def parse_object_name(text: str) -> ObjectQuery:
     """Return the object of `KIND/NAME`. Raises UsageError."""
     kind, slash, name = text.partition("/")
     if not slash or not kind or not name:
         raise UsageError(f"{text!r} is not KIND/NAME. Write it like pod/web.")
-    resource = RESOURCES.get(kind.lower().partition(".")[0])
-    if resource is None:
-        known = ", ".join(sorted(each.kind.lower() for each, _ in _SHORT_NAMES))
-        raise UsageError(f"the kind {kind!r} is not known. Use one of: {known}.")
+    if not names.is_dns_subdomain(kind.lower()):
+        raise UsageError(f"{kind!r} is not a kind. Use one of: {KNOWN_KINDS}.")
     if not names.is_dns_subdomain(name):
         raise UsageError(f"{name!r} is not a valid object name. Correct the name after the slash.")
-    return ObjectName(resource, name)
+    return ObjectQuery(kind.lower(), name)
 
 
 def parse_tenant_name(text: str) -> tuple[str, str]:

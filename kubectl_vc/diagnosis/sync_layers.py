@@ -89,7 +89,7 @@ def _find_absent(facts: ObjectFacts) -> LayerFinding | None:
 def _find_tenant_admission(facts: ObjectFacts) -> LayerFinding | None:
     """Match a workload whose controller cannot create pods in the tenant."""
     event = find_event(facts.tenant_events, "FailedCreate")
-    if facts.kind in SYNCED_KINDS or event is None:
+    if _is_synced(facts) or event is None:
         return None
     return LayerFinding(
         "A quota, a webhook or an admission policy of the tenant itself refuses the pods:"
@@ -99,13 +99,51 @@ def _find_tenant_admission(facts: ObjectFacts) -> LayerFinding | None:
     )
 
 
+def _is_synced(facts: ObjectFacts) -> bool:
+    return facts.kind in SYNCED_KINDS or bool(facts.ruled)
+
+
+def _find_unusable_rule(facts: ObjectFacts) -> LayerFinding | None:
+    """Match an object of a kind that has a SyncRule, which does not sync this object."""
+    for rule in facts.super_facts.sync_rules if facts.super_facts is not None else ():
+        name, spec = get_metadata(rule).get("name"), get_spec(rule)
+        command = f"kubectl get syncrule {name} -o yaml"
+        ready = conditions.find_condition(get_status(rule).get("conditions"), "Ready")
+        if ready is None or ready.get("status") != "True":
+            said = get_message(ready or {}) or "vc-manager has not reported about it yet."
+            since = str((ready or {}).get("lastTransitionTime") or "")
+            return LayerFinding(f"The SyncRule {name} is not used: {said}", command, since)
+        if not _is_synced(facts):
+            return LayerFinding(
+                f"The SyncRule {name} does not apply to this tenant. Check syncRules of its"
+                " TenantPolicy, virtualClusterSelector of the rule, and the Events of the"
+                " VirtualCluster.",
+                command,
+            )
+        selected = (spec.get("selector") or {}).get("matchLabels") or {}
+        labels = get_metadata(facts.tenant_object).get("labels") or {}
+        if facts.ruled == "Down" and not selected.items() <= labels.items():
+            wanted = ", ".join(f"{key}={value}" for key, value in sorted(selected.items()))
+            return LayerFinding(
+                f"The SyncRule {name} selects objects with the labels {wanted} only.", command
+            )
+    return None
+
+
 def _find_unsynced_kind(facts: ObjectFacts) -> LayerFinding | None:
-    if facts.kind in SYNCED_KINDS:
+    command = build_object_command(facts)
+    if facts.ruled == "Mirror":
+        return LayerFinding(
+            "The object is a mirror of an object of the super cluster. A SyncRule writes it, and"
+            " changes in the tenant are reverted.",
+            command,
+        )
+    if _is_synced(facts) or not facts.is_ruled_known:
         return None
     return LayerFinding(
         f"Objects of the kind {facts.kind} stay in the tenant. They have no copy in the super"
         " cluster.",
-        build_object_command(facts),
+        command,
     )
 
 
@@ -332,6 +370,7 @@ def _find_changed_admission(facts: ObjectFacts) -> LayerFinding | None:
 SYNC_LAYERS: tuple[Layer, ...] = (
     Layer("deleting", _find_absent),
     Layer("tenant-admission", _find_tenant_admission),
+    Layer("sync-rule", _find_unusable_rule),
     Layer("not-synced", _find_unsynced_kind, is_fault=False),
     Layer("namespace", _find_namespace),
     Layer("finalizer", _find_finalizer),

@@ -14,7 +14,12 @@ from typing import Any
 from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import DEFAULT_NAMESPACE, SuperConnection, connect_super_cluster
-from kubectl_vc.diagnosis import object_collection, object_kinds, tenant_access
+from kubectl_vc.diagnosis import (
+    kind_discovery,
+    object_collection,
+    object_kinds,
+    tenant_access,
+)
 from kubectl_vc.diagnosis.layer_table import Diagnosis, diagnose
 from kubectl_vc.diagnosis.layers import LAYERS
 from kubectl_vc.diagnosis.object_facts import (
@@ -25,13 +30,14 @@ from kubectl_vc.diagnosis.object_facts import (
     get_spec,
     get_status,
 )
-from kubectl_vc.diagnosis.object_kinds import ObjectName
+from kubectl_vc.diagnosis.object_kinds import ObjectQuery
 from kubectl_vc.output import durations
 from kubectl_vc.output.cli_errors import NotFoundError, UsageError, describe_error
 from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
 from tenancy import names, specs
+from tenancy.resources import PODS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,39 +74,38 @@ def _is_unreadable(facts: ObjectFacts) -> bool:
     return bool(facts.tenant_problem) or not facts.is_tenant_known
 
 
-async def _collect(access: ConfigFlags, wanted: ObjectName, options: WhyOptions) -> ObjectFacts:
+async def _collect(access: ConfigFlags, query: ObjectQuery, options: WhyOptions) -> ObjectFacts:
     namespace = access.namespace or DEFAULT_NAMESPACE
     if not options.virtual_cluster:
         async with connect_super_cluster(access) as connection:
+            tenant_client = connection.super_client  # the kubeconfig is the tenant's own
+            wanted = await kind_discovery.find_object(tenant_client, query)
             return await object_collection.collect_tenant_facts(
-                connection.super_client, wanted, connection.namespace
+                tenant_client, wanted, connection.namespace
             )
     place, name = object_kinds.parse_tenant_name(options.virtual_cluster)
     if access.namespace and not names.is_dns_label(access.namespace):
         raise UsageError(f"-n {access.namespace!r} is not a namespace. Correct it.")
     async with connect_super_cluster(replace(access, namespace=place)) as connection:
-        return await _collect_both(connection, name, wanted, namespace, options)
+        return await _collect_both(connection, name, query, namespace, options)
 
 
 async def _collect_both(
     connection: SuperConnection,
     name: str,
-    wanted: ObjectName,
+    query: ObjectQuery,
     namespace: str,
     options: WhyOptions,
 ) -> ObjectFacts:
     body = await lookup.fetch_virtual_cluster(connection, name)
     tenant = specs.parse_virtual_cluster(body).tenant
-    facts = ObjectFacts(
-        kind=wanted.resource.kind,
-        name=wanted.name,
-        namespace=namespace if wanted.resource.namespaced else "",
-        now=datetime.now(UTC),
-    )
+    facts: ObjectFacts | None = None
+    problem_facts: dict[str, Any] = {"is_tenant_known": False}
     unknown: tuple[str, ...] = ()
     missing = ""
     try:
         async with tenant_access.connect_tenant(connection, tenant) as client:
+            wanted = await kind_discovery.find_object(client, query)
             facts = await object_collection.collect_tenant_facts(client, wanted, namespace)
     except tenant_access.NoTenantAccessError as problem:
         if options.as_tenant:
@@ -109,24 +114,29 @@ async def _collect_both(
             missing = problem.what
         else:
             unknown = (problem.what,)
-        facts = replace(facts, is_tenant_known=False)
     except errors.KubeError as problem:
-        facts = replace(facts, tenant_problem=describe_error(problem), is_tenant_known=False)
+        problem_facts["tenant_problem"] = describe_error(problem)
+    if facts is None:
+        wanted = await kind_discovery.find_object(connection.super_client, query)
+        facts = ObjectFacts(
+            kind=wanted.kind,
+            name=wanted.name,
+            namespace=namespace if wanted.resource.namespaced else "",
+            now=datetime.now(UTC),
+            ruled="Down" if wanted.is_custom else "",
+            is_ruled_known=False,
+            **problem_facts,
+        )
     if options.as_tenant:
         return facts
-    if facts.kind not in object_kinds.COPIED_KINDS:
-        facts_of = replace(facts, kind="Namespace", name=namespace, namespace="")
-    else:
-        facts_of = facts
     super_facts = await object_collection.collect_super_facts(
         connection.super_client,
         body,
         tenant,
-        facts_of,
+        facts,
+        PODS if facts.kind == PODS.kind else wanted.resource,
         manager_namespace=options.manager_namespace,
     )
-    if facts_of is not facts:
-        super_facts = replace(super_facts, copy=None, copy_events=())
     unknown = (*unknown, *super_facts.unknown)
     super_facts = replace(super_facts, missing_kubeconfig=missing, unknown=unknown)
     return replace(facts, super_facts=super_facts)
@@ -204,7 +214,7 @@ def _describe_tenant_side(facts: ObjectFacts) -> str:
 
 def _describe_copy(facts: ObjectFacts) -> str:
     found = facts.super_facts
-    if found is None or facts.kind not in object_kinds.COPIED_KINDS:
+    if found is None or not facts.has_copies:
         return ""
     if found.copy is None:
         elsewhere = "not in the home cluster" if found.targets else "unknown"

@@ -12,11 +12,8 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import hashlib
 import ipaddress
-from dataclasses import dataclass
 
-import msgspec
 import structlog
 
 from kubeio import errors
@@ -36,6 +33,7 @@ from syncer.lifecycle.overflow_events import report_overflow
 from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
+from syncer.lifecycle.tenant_plan import TenantPlan
 from syncer.model.keys import HOME, QUOTA_REPORT, Key, parse_group
 from syncer.rules.quota.quota_objects import REPORT_SECONDS
 from syncer.safety.cache_limits import TenantLimits
@@ -50,11 +48,10 @@ from syncer.tenants.session_registry import SessionRegistry
 from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
-from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY
 from tenancy.policy.quotas import parse_hard
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 from tenancy.sync_rules.selection import select_rules
-from tenancy.sync_rules.specs import SyncRule
 
 KUBECONFIG_NAME = wellknown.SYNCER_KUBECONFIG
 """Name of the Secret, and of its key, with the syncer's credential for a tenant."""
@@ -66,42 +63,6 @@ MAX_RETRY_SECONDS = 10.0
 """Longest delay in seconds before the next connection of a tenant."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TenantPlan:
-    """Configuration of a connection and its sessions. They end when the plan changes."""
-
-    cluster: VirtualCluster
-    kubeconfig: bytes
-    service_range: str
-    policy: TenantPolicySpec = BASELINE_POLICY
-    rules: tuple[SyncRule, ...] = ()
-    """SyncRules of the tenant whose caches in the super cluster are complete."""
-
-    def compute_digest(self) -> str:
-        """Return a digest for comparing two plans, without any secret in it."""
-        spec = self.cluster.spec
-        parts = (self.kubeconfig, self.service_range.encode(), spec.cluster_domain.encode())
-        # A changed weight takes effect in the queue and needs no new connection.
-        said = msgspec.structs.replace(self.policy, weight=BASELINE_POLICY.weight)
-        policy = msgspec.json.encode(said, order="deterministic")
-        provided = (spec.dns.encode(), spec.metrics.encode())
-        split = (str(self.is_split).encode(), self.cluster.status.endpoint.encode())
-        seated = split if self.is_split else ()
-        network = msgspec.json.encode(spec.network) if spec.network is not None else b""
-        ruled = tuple(
-            rule.name.encode() + msgspec.json.encode(rule.spec, order="deterministic")
-            for rule in self.rules
-        )
-        return hashlib.sha256(
-            b"\0".join((*parts, *provided, policy, network, *seated, *ruled))
-        ).hexdigest()
-
-    @property
-    def is_split(self) -> bool:
-        """Whether pods may run in other clusters than the home cluster."""
-        return bool(self.cluster.spec.targets or self.cluster.status.targets)
 
 
 class TenantManager:

@@ -46,7 +46,8 @@ class ClusterCapacity:
         """Return the nodes that accept pods, with the labels that a tenant may select.
 
         `name` is the tenant's name of each of them. Empty: their own names. `pool` is the tenant's
-        node pool. Taints that all its pods tolerate are left out.
+        node pool. Taints that all its pods tolerate are left out. A pod may name the pool's labels
+        also if the tenant's nodes hide them.
         """
         known = self._node_capacities.get(view)
         if known is None:
@@ -58,6 +59,7 @@ class ClusterCapacity:
         free = [
             room._replace(
                 free=self._get_free(room.name),
+                labels={**room.labels, **pool.selector},
                 taints=node_pool.remove_pool_taints(room.taints, pool),
             )
             for room in known

@@ -17,7 +17,8 @@ from kubeio.loop_budget import ITERATION_SECONDS, LoopBudget
 from syncer.app import Syncer, SyncerOptions
 from syncer.clusters.super_cluster import SHARED_WATCH_SECONDS, SuperCluster
 from syncer.lifecycle.supervisor import SupervisedLoop
-from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
+from syncer.lifecycle.tenant_manager import TenantManager
+from syncer.lifecycle.tenant_plan import TenantPlan
 from syncer.model.keys import Key, build_group
 from tests.support.syncer.sessions import CLUSTER, SessionWorld
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -32,6 +33,7 @@ from tenancy.sync_rules import rights
 from tenancy.sync_rules.specs import SyncRule, parse_sync_rule
 from tests.integration.syncer import samples, test_kinds
 from tests.integration.syncer.samples import KindSample
+from tests.integration.syncer.why_runner import start_why_runner
 from tests.integration.syncer.world import SYNCER, SyncerWorld, policed
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
@@ -262,8 +264,11 @@ async def test_checks_of_built_in_kinds(
         await check(world, get_row(world, rules, kind))
 
 
-async def test_references_status_and_refusals(world: SyncerWorld):
-    """References are rewritten, the status comes back, and an unlisted field is refused."""
+async def test_references_status_and_refusals(world: SyncerWorld, tmp_path: Path):
+    """References are rewritten, the status comes back, and an unlisted field is refused.
+
+    `kubectl vc why` names the rule and the refusal.
+    """
     async with ruled(world, "Widget", "Gadget"), world.syncer():
         space = await world.namespace()
         data = {"metadata": {"name": "settings"}, "data": {"a": "1"}}
@@ -320,6 +325,22 @@ async def test_references_status_and_refusals(world: SyncerWorld):
         assert "spec.admin" in told[0]["message"]
         assert "SyncRule gadgets" in told[0]["message"]
         assert not await world.has_twin(gadget, space, "bad")
+
+        runner = await start_why_runner(world, tmp_path)
+        found = await runner.ask(f"gadgets.{GROUP}/bad", space)
+        assert (found["kind"], found["layer"]) == (f"Gadget.{GROUP}", "policy")
+        assert "spec.admin" in found["reason"]
+        assert found["tenantLayers"] == ["policy", "policy"]
+        found = await runner.ask("Gadget/g", space)
+        assert (found["layer"], found["held"]) == ("none", False)
+        assert world.super_namespace(space) in found["copy"]
+        await world.tenant_client.create(CUSTOM_RESOURCE_DEFINITIONS, build_definition("Order"))
+        order = {**RULED["Order"].body, "metadata": {"name": "o"}}
+        orders = get_resource("Order")
+        await eventually(lambda: world.tenant_client.create(orders, order, namespace=space))
+        found = await runner.ask("order/o", space)
+        assert (found["layer"], found["held"]) == ("not-synced", False)
+        await world.tenant_client.delete(CUSTOM_RESOURCE_DEFINITIONS, f"orders.{GROUP}")
 
 
 @pytest.mark.parametrize("removal", ["Keep", "Delete"])

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import io
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.diagnosis import why
 from kubectl_vc.output.cli_errors import CliError, NotFoundError
-from kubectl_vc.output.printers import ReportFormat
-from kubectl_vc.output.terminal import Terminal
-from kubeio import errors
-from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
-from tenancy.resources import LEASES, PODS, SECRETS, SERVICES
+from tenancy.resources import PODS, SERVICES
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.world import HOME, SyncerWorld, policed
+from tests.integration.syncer.why_runner import WhyRunner, start_why_runner
+from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.eventually import eventually
 
 UNSCHEDULABLE = {
@@ -43,74 +33,10 @@ IMAGE = {
 }
 
 
-class Asker:
-    """Runs `kubectl vc why` with the kubeconfigs of both sides."""
-
-    def __init__(self, world: SyncerWorld, folder: Path) -> None:
-        self.world, self.folder = world, folder
-        (folder / "super").write_bytes(world.super_plane.kubeconfig())
-        (folder / "tenant").write_bytes(world.tenant_plane.kubeconfig())
-
-    async def publish_kubeconfig(self) -> None:
-        """Create the Secret that vc-manager creates."""
-        encoded = base64.b64encode(self.world.tenant_plane.kubeconfig()).decode()
-        body = {"metadata": {"name": "admin-kubeconfig"}, "data": {"admin-kubeconfig": encoded}}
-        with contextlib.suppress(errors.AlreadyExists):
-            await self.world.super_client.create(SECRETS, body, namespace=self.world.tenant.root)
-
-    async def renew_lease(self, renewed: datetime) -> None:
-        """Write the Lease of the syncer, which the program writes and its class does not."""
-        stamp = renewed.strftime("%Y-%m-%dT%H:%M:%S.000000Z")
-        body = {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": {"name": wellknown.SYNCER, "namespace": HOME},
-            "spec": {"holderIdentity": "test", "leaseDurationSeconds": 7, "renewTime": stamp},
-        }
-        await self.world.super_client.apply(LEASES, body, field_manager="test")
-
-    async def run(self, side: str, wanted: str, namespace: str = "", **options: Any) -> str:
-        """Run the verb with the kubeconfig of a side, and return its output.
-
-        The verb runs in this loop, because the syncer of the test logs to standard output.
-        """
-        out = io.StringIO()
-        values: dict[str, Any] = {
-            "virtual_cluster": "",
-            "as_tenant": False,
-            "manager_namespace": HOME,
-            "form": ReportFormat.JSON,
-        }
-        flags = ConfigFlags(kubeconfig=str(self.folder / side), namespace=namespace)
-        await why.run_why(
-            flags, Terminal(out, out), wanted=wanted, options=why.WhyOptions(**values | options)
-        )
-        return out.getvalue()
-
-    async def ask(self, wanted: str, namespace: str) -> dict[str, Any]:
-        """Return the report of the super view, after a check of both views of the tenant."""
-        tenant = self.world.tenant
-        known = {"virtual_cluster": f"{tenant.namespace}/{tenant.name}"}
-        found: dict[str, Any] = json.loads(await self.run("super", wanted, namespace, **known))
-        found["tenantLayers"] = []
-        for shown in (
-            await self.run("super", wanted, namespace, as_tenant=True, **known),
-            await self.run("tenant", wanted, namespace),
-        ):
-            for hidden in (tenant.root, tenant.uid, self.world.super_namespace(namespace)):
-                assert hidden not in shown
-            assert "copy" not in json.loads(shown)
-            found["tenantLayers"].append(json.loads(shown)["layer"])
-        return found
-
-
 @pytest.fixture
-async def asker(world: SyncerWorld, tmp_path: Path) -> Asker:
+async def asker(world: SyncerWorld, tmp_path: Path) -> WhyRunner:
     """A user with the rights of an administrator."""
-    found = Asker(world, tmp_path)
-    await found.publish_kubeconfig()
-    await found.renew_lease(datetime.now(UTC))
-    return found
+    return await start_why_runner(world, tmp_path)
 
 
 async def wait_for_event(world: SyncerWorld, namespace: str, reason: str) -> None:
@@ -122,7 +48,7 @@ async def wait_for_event(world: SyncerWorld, namespace: str, reason: str) -> Non
     await eventually(exists)
 
 
-async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, asker: Asker):
+async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, asker: WhyRunner):
     """SEC-250."""
     space = await synced.namespace()
     create = synced.tenant_client.create
@@ -168,7 +94,7 @@ async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, aske
     assert found["tenantLayers"] == ["none", "none"]
 
 
-async def test_quota_is_named(world: SyncerWorld, asker: Asker):
+async def test_quota_is_named(world: SyncerWorld, asker: WhyRunner):
     policy = msgspec.convert(
         {**msgspec.to_builtins(BASELINE_POLICY), "quota": {"services": "0"}}, TenantPolicySpec
     )
@@ -183,7 +109,7 @@ async def test_quota_is_named(world: SyncerWorld, asker: Asker):
         assert found["tenantLayers"] == ["quota", "quota"]
 
 
-async def test_parked_write_is_named(synced: SyncerWorld, asker: Asker):
+async def test_parked_write_is_named(synced: SyncerWorld, asker: WhyRunner):
     space = await synced.namespace()
     spec = {"selector": {"a": "1"}, "ports": [{"port": 80}]}
     await synced.tenant_client.create(
@@ -206,7 +132,7 @@ async def test_parked_write_is_named(synced: SyncerWorld, asker: Asker):
     assert found["tenantLayers"] == ["parked", "parked"]
 
 
-async def test_stopped_syncer_is_named_before_its_effects(world: SyncerWorld, asker: Asker):
+async def test_stopped_syncer_is_named_before_its_effects(world: SyncerWorld, asker: WhyRunner):
     async with world.syncer():
         space = await world.namespace()
     await asker.renew_lease(datetime.now(UTC) - timedelta(minutes=5))
@@ -217,7 +143,7 @@ async def test_stopped_syncer_is_named_before_its_effects(world: SyncerWorld, as
     await world.tenant_client.delete(PODS, "late", namespace=space, grace_seconds=0)
 
 
-async def test_missing_object_and_tenant_are_errors(synced: SyncerWorld, asker: Asker):
+async def test_missing_object_and_tenant_are_errors(synced: SyncerWorld, asker: WhyRunner):
     with pytest.raises(CliError, match="was not found"):
         await asker.run("super", "pod/none", virtual_cluster=f"{synced.tenant.namespace}/none")
     tenant = f"{synced.tenant.namespace}/{synced.tenant.name}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kubectl_vc.diagnosis.layer_table import diagnose
 from kubectl_vc.diagnosis.layers import LAYERS
-from kubectl_vc.diagnosis.object_facts import ObjectFacts
+from kubectl_vc.diagnosis.object_facts import ObjectFacts, RuledDirection
 from tenancy import wellknown
 from tests.support.kubectl_vc.object_faults import (
     NOT_READY,
@@ -133,7 +133,26 @@ TENANT_LAYER_FAULTS: LayerFaults = {
     ),
 }
 """Faults of the tenant as a whole."""
+
+
+def of_rule(ruled: RuledDirection, ready: str = "True", **selector: str) -> ObjectFacts:
+    """Return facts about an object of a kind that has a SyncRule."""
+    rule = {
+        "metadata": {"name": "widgets"},
+        "spec": {"selector": {"matchLabels": selector}},
+        "status": {"conditions": [condition("Ready", ready, message="no CRD")]},
+    }
+    found = of_kind("Widget.example.com", SERVICE)
+    assert found.super_facts is not None
+    parts = replace(found.super_facts, sync_rules=[rule])
+    return replace(found, ruled=ruled, super_facts=parts)
+
+
 SYNC_LAYER_FAULTS: LayerFaults = {
+    "SyncRule is not usable": (of_rule("", "False"), "sync-rule"),
+    "SyncRule is not of the tenant": (of_rule(""), "sync-rule"),
+    "SyncRule selects other labels": (of_rule("Down", tier="gold"), "sync-rule"),
+    "object of a SyncRule has no copy": (of_rule("Down"), "syncer-backlog"),
     "copy outlives its object": (facts(None, super_facts(pod())), "deleting"),
     "namespace is being deleted": (
         never_synced(tenant_namespace={"metadata": {"deletionTimestamp": ago(9)}}),

@@ -2,12 +2,22 @@
 
 from typing import Any
 
+import pytest
+
 from kubectl_vc.diagnosis import object_collection
-from kubectl_vc.diagnosis.object_kinds import parse_object_name
+from kubectl_vc.diagnosis.kind_discovery import find_object
+from kubectl_vc.diagnosis.object_kinds import ObjectName, parse_object_name
 from kubeio import errors
 from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
+from tenancy.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from tests.support.kubectl_vc.installation_faults import named
 from tests.support.kubectl_vc.object_faults import (
     NOT_READY,
@@ -86,7 +96,7 @@ DEPLOYMENT = {
 async def collect(wanted: str, **objects: list[dict[str, Any]]):
     """Return the facts of a tenant with some objects."""
     client: Any = StubTenant(**objects)
-    name = parse_object_name(wanted)
+    name = await find_object(client, parse_object_name(wanted))
     return await object_collection.collect_tenant_facts(client, name, "shop")
 
 
@@ -125,13 +135,30 @@ async def test_events_of_an_earlier_object_of_the_name_are_left_out():
     assert [each["reason"] for each in found.tenant_events] == ["New"]
 
 
+@pytest.mark.parametrize(
+    ("verbs", "ruled"), [(["get", "list"], "Down"), (["get", "create"], "Mirror"), (None, "")]
+)
+async def test_rights_of_the_syncer_show_how_a_kind_is_synced(verbs, ruled):
+    rule = {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": verbs}
+    role = {
+        "metadata": {"name": wellknown.SYNCER_RULES_ROLE},
+        "rules": [rule] if verbs else [rule | {"resources": ["others"], "verbs": ["get"]}],
+    }
+    widget = {"metadata": {"name": "w", "uid": "u"}}
+    client: Any = StubTenant(ClusterRole=[role], Widget=[widget])
+    wanted = ObjectName(Resource("example.com", "v1", "widgets", "Widget"), "w")
+    found = await object_collection.collect_tenant_facts(client, wanted, "shop")
+    assert (found.kind, found.ruled, found.is_ruled_known) == ("Widget.example.com", ruled, True)
+    assert found.has_copies == (ruled == "Down")
+
+
 async def collect_super(targets: list[str], **objects: list[dict[str, Any]]):
     """Return the facts of the super cluster about the pod shop/web."""
     body = virtual_cluster(spec={"targets": [{"name": name} for name in targets]})
     tenant = Tenant(name="web", namespace="default", uid="vc", root="root")
     client: Any = StubTenant(**objects)
     return await object_collection.collect_super_facts(
-        client, body, tenant, facts(pod()), manager_namespace="vc-manager"
+        client, body, tenant, facts(pod()), PODS, manager_namespace="vc-manager"
     )
 
 

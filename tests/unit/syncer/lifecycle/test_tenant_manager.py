@@ -6,17 +6,16 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.app import Syncer, SyncerOptions
 from syncer.lifecycle import tenant_manager
 from syncer.lifecycle.supervisor import SupervisedLoop
-from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
+from syncer.lifecycle.tenant_manager import TenantManager
+from syncer.lifecycle.tenant_plan import TenantPlan
 from syncer.model.keys import HOME, Key, build_group
 from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY
@@ -144,13 +143,6 @@ def test_without_a_word_the_object_baseline_binds_and_the_built_in_one_when_it_i
     assert own is not None
     assert own.policy.nodes.view == "Full"
     assert own.compute_digest() != built_in.compute_digest()
-
-
-@pytest.mark.parametrize(("field", "value"), [("dns", "none"), ("metrics", "managed")])
-def test_what_is_provided_for_the_tenant_is_part_of_its_plan(field, value):
-    spec = msgspec.structs.replace(CLUSTER.spec, **{field: value})
-    other = replace(PLAN, cluster=msgspec.structs.replace(CLUSTER, spec=spec))
-    assert other.compute_digest() != PLAN.compute_digest()
 
 
 def test_another_policy_is_another_plan():

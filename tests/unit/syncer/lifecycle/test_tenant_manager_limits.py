@@ -14,7 +14,8 @@ from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.lifecycle import tenant_manager
-from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
+from syncer.lifecycle.tenant_manager import TenantManager
+from syncer.lifecycle.tenant_plan import TenantPlan
 from syncer.model.keys import Key, build_group
 from syncer.safety.cache_limits import TenantLimits
 from syncer.tenants import connection as connections

@@ -71,6 +71,9 @@ def test_a_node_pool_leaves_its_nodes_without_the_taints_that_pods_tolerate():
     assert [len(room.taints) for room in inventory.list_nodes("Standard", pool=pool)] == [0, 0]
     elsewhere = NodesSpec(selector={"hidden.example/rack": "8"})
     assert not inventory.list_nodes("Standard", pool=elsewhere)
+    racks = NodesSpec(selector={"hidden.example/rack": "7"})
+    (room, _) = inventory.list_nodes("Standard", pool=racks)
+    assert room.labels == {"disk": "fast", "hidden.example/rack": "7"}, "a pod may name its pool"
 
 
 def test_our_pods_take_what_they_ask_until_they_end():

@@ -13,7 +13,8 @@ from kubeio.cache.store import Store
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.lifecycle.supervisor import SupervisedLoop
-from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
+from syncer.lifecycle.tenant_manager import TenantManager
+from syncer.lifecycle.tenant_plan import TenantPlan
 from syncer.model.keys import Key, build_group
 from syncer.safety.circuit_breaker import FAILURES_TO_OPEN
 from syncer.tenants import connection as links
