@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from kubeio.api import leader_election
 from kubeio.api.leader_election import LeaderElector
 from syncer.__main__ import main
+from syncer.lifecycle import inactive_tenants
 from tests.chaos import mutants
 
 
@@ -30,7 +31,12 @@ def leases_use_the_wall_clock() -> None:
     leader_election.LeaseObserver.__init__.__defaults__ = (time.time,)
 
 
-OWN = {each.__name__: each for each in (no_fence, leases_use_the_wall_clock)}
+def kept_pods_are_stopped() -> None:
+    """A sleep deletes pods that it shall keep."""
+    inactive_tenants._ASLEEP = inactive_tenants._ASLEEP_WITHOUT_PODS
+
+
+OWN = {each.__name__: each for each in (no_fence, leases_use_the_wall_clock, kept_pods_are_stopped)}
 NAMES = (*mutants.MUTANTS, *OWN)
 
 

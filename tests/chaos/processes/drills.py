@@ -26,6 +26,7 @@ from tests.chaos.processes.clock import ClockOffset
 from tests.chaos.processes.outage import target
 from tests.chaos.processes.processes import SyncerSlot
 from tests.chaos.processes.restoring import restore
+from tests.chaos.processes.sleeping import sleep
 from tests.chaos.processes.stage import CALM_SECONDS, DrillPlan, DrillStage
 from tests.chaos.processes.turn import DrillTurn
 from tests.support.controlplane import LocalControlPlane
@@ -245,6 +246,7 @@ DRILLS: Mapping[str, Drill] = {
     "lease": Drill(DrillPlan(replicas=2, audits_tenants=True), lease),
     "target": Drill(DrillPlan(tenants=3, has_target=True), target),
     "follow": Drill(DrillPlan(replicas=2, audits_tenants=True), follow),
+    "sleep": Drill(DrillPlan(), sleep),
 }
 """All but `clock`, which needs a folder first."""
 NAMES = (*DRILLS, "clock")

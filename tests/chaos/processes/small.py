@@ -15,6 +15,7 @@ TURNS = {
     "lease": 1,
     "follow": 1,
     "target": 1,
+    "sleep": 4,
 }
 MUTANTS = {
     "kill": "orphans_are_ignored",
@@ -26,6 +27,7 @@ MUTANTS = {
     "lease": "no_fence",
     "follow": "orphans_are_ignored",
     "target": "failed_keys_are_dropped",
+    "sleep": "kept_pods_are_stopped",
 }
 MANY = 12
 """Turns that a broken syncer has before it must be found."""

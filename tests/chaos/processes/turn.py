@@ -49,11 +49,15 @@ class DrillTurn:
         self.chance = random.Random(f"{self.seed}/{self.number}")  # noqa: S311 - repeated
 
     @asynccontextmanager
-    async def churning(self, *, longest: float = 0.1) -> AsyncIterator[None]:
-        """Have tenants make, change and delete for the length of a block."""
+    async def churning(
+        self, *, longest: float = 0.1, resting: DrillTenant | None = None
+    ) -> AsyncIterator[None]:
+        """Have all tenants but `resting` make, change and delete for the length of a block."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for tenant in self.stage.tenants:
+                if tenant is resting:
+                    continue
                 seed = self.chance.getrandbits(31)
                 group.create_task(self._play(tenant, seed, longest, stop))
             try:
