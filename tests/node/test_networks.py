@@ -6,7 +6,9 @@ definitions and the status are those of Multus.
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.support import node_objects
+from tests.support.forwards import forwarded
 from tests.support.kubectl import until
 from tools.testbed import chart
 from tools.testbed.networks import node_networks
@@ -35,10 +38,11 @@ POLICY = {
         "network": {
             "attachments": {
                 "types": ["bridge"],
+                "primaryDevice": node_networks.TRUNK,
                 "devices": [
                     {
                         "name": node_networks.TRUNK,
-                        "ranges": ["192.168.0.0/16"],
+                        "ranges": ["192.168.0.0/16", "10.20.0.0/16"],
                         "tenantVlans": "1000-3047",
                     }
                 ],
@@ -53,6 +57,7 @@ CONFIG = {
     "vlan": 0,
     "ipam": {"type": "whereabouts", "range": RANGE},
 }
+OWN_NETWORK = {"driver": "multus-primary", "cidr": "10.20.0.0/16", "gateway": "10.20.0.1"}
 DEFINITION = {
     "apiVersion": "k8s.cni.cncf.io/v1",
     "kind": "NetworkAttachmentDefinition",
@@ -173,3 +178,106 @@ def test_a_network_outside_of_the_policy_is_refused_with_an_event(networks):
         lambda: "spec.config.isGateway is not offered" in tenant.kubectl.run("-n", SPACE, "events"),
         "the Event about the refused network",
     )
+
+
+@pytest.fixture(scope="module")
+def own_networks(
+    super_cluster: SuperClusterAdmin, networks: tuple[TenantAdmin, TenantAdmin]
+) -> Iterator[tuple[TenantAdmin, TenantAdmin]]:
+    """The two tenants, whose pods have no other network than one of the tenant's own."""
+    for tenant in networks:
+        set_network(super_cluster, tenant, OWN_NETWORK)
+    for tenant in networks:
+        super_cluster.kubectl.run(
+            "wait", "--for=condition=NetworkReady", "virtualcluster", tenant.name, "--timeout=60s"
+        )
+        names = [tenant.kubectl.get("pod", f"pod-{each}", "-n", SPACE) for each in (1, 2)]
+        for number, body in enumerate(names, 1):
+            found = server(f"own-{number}", body["spec"]["nodeName"], tenant.name)
+            del found["metadata"]["annotations"]
+            probe = {"exec": {"command": ["wget", "-q", "-O", "-", "http://127.0.0.1:8080/"]}}
+            found["spec"]["containers"][0]["readinessProbe"] = probe
+            tenant.kubectl.apply(found)
+    for tenant in networks:
+        wait = ("wait", "--for=condition=Ready", "pod/own-1", "pod/own-2", "--timeout=120s")
+        tenant.kubectl.run("-n", SPACE, *wait, timeout=130)
+    yield networks
+    for tenant in networks:
+        tenant.kubectl.run("-n", SPACE, "delete", "pod", "own-1", "own-2", timeout=60)
+        set_network(super_cluster, tenant, None)
+
+
+def set_network(
+    super_cluster: SuperClusterAdmin, tenant: TenantAdmin, network: dict[str, Any] | None
+) -> None:
+    """Set or remove `spec.network` of a tenant."""
+    patch = json.dumps({"spec": {"network": network}})
+    super_cluster.kubectl.run("patch", "virtualcluster", tenant.name, "--type=merge", "-p", patch)
+
+
+def list_own_addresses(tenant: TenantAdmin) -> list[str]:
+    """Return the addresses of the pods of a tenant on its own network."""
+    pods = [tenant.kubectl.get("pod", f"own-{each}", "-n", SPACE) for each in (1, 2)]
+    return [body["status"]["podIP"] for body in pods]
+
+
+def test_pods_on_a_network_of_the_tenants_own_reach_their_own_peers(own_networks):
+    addresses = [list_own_addresses(tenant) for tenant in own_networks]
+    assert sorted(addresses[0]) == sorted(addresses[1]), "the ranges of the tenants overlap"
+    for tenant, (_, target) in zip(own_networks, addresses, strict=True):
+        assert ipaddress.ip_address(target) in ipaddress.ip_network(OWN_NETWORK["cidr"])
+        script = f"wget -q -T 5 -O- http://{target}:8080/"
+        words = tenant.kubectl.run("-n", SPACE, "exec", "own-1", "--", "sh", "-c", script)
+        assert words.strip() == tenant.name
+
+
+def test_calls_of_the_kubelet_need_no_network_of_the_pod(own_networks):
+    """The rows of `docs/networks.md`: exec, logs, port-forward and headless Services."""
+    tenant = own_networks[0]
+    assert tenant.kubectl.run("-n", SPACE, "exec", "own-1", "--", "echo", "yes") == "yes\n"
+    assert tenant.kubectl.call("-n", SPACE, "logs", "own-1").code == 0
+    with (
+        forwarded(tenant.kubectl, "own-1", 8080, SPACE) as port,
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer,
+    ):
+        assert answer.read().decode().strip() == tenant.name
+    tenant.kubectl.apply(node_objects.service("own-1", namespace=SPACE, clusterIP="None"))
+    selected = ("endpointslices", "-n", SPACE, "-l", "kubernetes.io/service-name=own-1")
+    found = until(
+        lambda: [
+            address
+            for body in tenant.kubectl.items(*selected)
+            for endpoint in body["endpoints"] or ()
+            for address in endpoint["addresses"]
+        ],
+        "the address of the headless Service",
+    )
+    assert found == list_own_addresses(tenant)[:1]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (node_objects.service("own-2", namespace=SPACE), "Set clusterIP to None"),
+        (
+            node_objects.pod(
+                "probed",
+                "sleep 60",
+                namespace=SPACE,
+                containers=[
+                    {
+                        **node_objects.container("sleep 60"),
+                        "readinessProbe": {"httpGet": {"path": "/", "port": 8080}},
+                    }
+                ],
+            ),
+            "rule network-probe",
+        ),
+    ],
+    ids=["ClusterIP", "httpGet"],
+)
+def test_what_the_own_network_cannot_do_is_refused_with_an_event(own_networks, body, words):
+    tenant = own_networks[0]
+    tenant.kubectl.apply(body)
+    until(lambda: words in tenant.kubectl.run("-n", SPACE, "events"), f"an Event with {words}")
+    tenant.kubectl.run("-n", SPACE, "delete", body["kind"].lower(), body["metadata"]["name"])
