@@ -7,6 +7,8 @@ otherwise the test passes without the files.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tools.packages import ROOT
 from tools.release import artifacts
@@ -136,6 +139,38 @@ def test_the_wheel_has_the_code_of_the_plugin(release: ReleaseFiles):
         packed = {name.removeprefix("./") for name in plugin.getnames()}
     assert "kubectl_vc/app.py" in code
     assert {f"lib/{name}" for name in code} <= packed
+
+
+def test_a_second_build_without_a_network_has_the_same_checksums(
+    release: ReleaseFiles, tmp_path: Path
+):
+    again = tmp_path / "again"
+    command = ("unshare", "--net", sys.executable, "-m", "tools.release", str(again))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr or done.stdout
+    assert (again / artifacts.SUMS).read_text() == (release.folder / artifacts.SUMS).read_text()
+
+
+def test_the_krew_manifest_names_the_archive_of_the_plugin(release: ReleaseFiles):
+    manifest = yaml.safe_load(release.find("vc.yaml").read_text())
+    (platform,) = manifest["spec"]["platforms"]
+    archive = release.folder / platform["uri"]
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == platform["sha256"]
+    with tarfile.open(archive) as plugin:
+        assert platform["bin"] in {name.removeprefix("./") for name in plugin.getnames()}
+    assert manifest["spec"]["version"] == f"v{product.version()}"
+
+
+def test_the_bill_of_materials_names_the_packages_of_each_registry(release: ReleaseFiles):
+    bill = json.loads(release.find("sbom.cdx.json").read_text())
+    names = {(each["purl"].partition("@")[0], each["version"]) for each in bill["components"]}
+    assert {"pkg:pypi/kopf", "pkg:golang/go.etcd.io/etcd/server/v3", "pkg:deb/debian/haproxy"} <= {
+        name for name, _ in names
+    }
+    assert {name.partition("/")[0] for name, _ in names} == {
+        *("pkg:pypi", "pkg:golang", "pkg:deb", "pkg:npm"),
+    }
+    assert all(version for _, version in names)
 
 
 def test_a_newcomer_installs_the_files_and_follows_the_first_tutorial(
