@@ -164,9 +164,13 @@ def test_the_krew_manifest_names_the_archive_of_the_plugin(release: ReleaseFiles
 def test_the_bill_of_materials_names_the_packages_of_each_registry(release: ReleaseFiles):
     bill = json.loads(release.find("sbom.cdx.json").read_text())
     names = {(each["purl"].partition("@")[0], each["version"]) for each in bill["components"]}
-    assert {"pkg:pypi/kopf", "pkg:golang/go.etcd.io/etcd/server/v3", "pkg:deb/debian/haproxy"} <= {
-        name for name, _ in names
-    }
+    assert {
+        "pkg:pypi/kopf",
+        "pkg:golang/go.etcd.io/etcd/server/v3",
+        "pkg:golang/k8s.io/kubernetes",
+        "pkg:golang/github.com/coredns/coredns",
+        "pkg:deb/debian/haproxy",
+    } <= {name for name, _ in names}
     assert {name.partition("/")[0] for name, _ in names} == {
         *("pkg:pypi", "pkg:golang", "pkg:deb", "pkg:npm"),
     }

@@ -17,6 +17,8 @@ from tools.testbed.artifacts import haproxy
 _GO_MODULES = ROOT / "tools/testbed/gomod"
 _RELEASED = ("coredns", "etcd", "etcdutl", "kubernetes-*", "metrics-server")
 """Folders of the Go modules whose programs are in the images of a release."""
+_REQUIREMENT = r"^(?:require\s|\s)\s*(\S+) (v\S+)"
+"""A line of go.mod, in a block or alone."""
 
 
 def build(version: str) -> Mapping[str, Any]:
@@ -42,7 +44,7 @@ def _iterate_components() -> Iterator[dict[str, str]]:
         yield _describe("pypi", name.lower(), pin)
     for pattern in _RELEASED:
         for path in sorted(_GO_MODULES.glob(f"{pattern}/go.mod")):
-            for name, pin in re.findall(r"^\s+(\S+) (v\S+)", path.read_text(), re.MULTILINE):
+            for name, pin in re.findall(_REQUIREMENT, path.read_text(), re.MULTILINE):
                 yield _describe("golang", name, pin)
     base = versions.load().base
     for name in (*base.packages, *haproxy.PACKAGES):
