@@ -30,7 +30,7 @@ from kubectl_vc.diagnosis.object_facts import (
     get_spec,
     get_status,
 )
-from kubectl_vc.diagnosis.object_kinds import ObjectQuery
+from kubectl_vc.diagnosis.object_kinds import ObjectName, ObjectQuery
 from kubectl_vc.output import durations
 from kubectl_vc.output.cli_errors import NotFoundError, UsageError, describe_error
 from kubectl_vc.output.printers import ReportFormat
@@ -99,6 +99,7 @@ async def _collect_both(
 ) -> ObjectFacts:
     body = await lookup.fetch_virtual_cluster(connection, name)
     tenant = specs.parse_virtual_cluster(body).tenant
+    wanted: ObjectName | None = None
     facts: ObjectFacts | None = None
     problem_facts: dict[str, Any] = {"is_tenant_known": False}
     unknown: tuple[str, ...] = ()
@@ -116,7 +117,7 @@ async def _collect_both(
             unknown = (problem.what,)
     except errors.KubeError as problem:
         problem_facts["tenant_problem"] = describe_error(problem)
-    if facts is None:
+    if facts is None or wanted is None:
         wanted = await kind_discovery.find_object(connection.super_client, query)
         facts = ObjectFacts(
             kind=wanted.kind,

@@ -53,6 +53,7 @@ async def diagnose_pod(pod: DiagnosedPod) -> PodDiagnosis:
         pod.virtual_cluster,
         pod.tenant,
         facts,
+        PODS,
         manager_namespace=pod.manager_namespace,
     )
     return build_diagnosis(facts, diagnose(replace(facts, super_facts=super_facts), LAYERS))
