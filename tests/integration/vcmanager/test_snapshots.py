@@ -25,6 +25,7 @@ from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
 from tests.integration.vcmanager.hosted_control_plane import build_etcd_flags, materialise, start
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed.artifacts import binaries
+from vcmanager.phases.etcd import member_config
 from vcmanager.pki import inventory
 from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.runtime import keys
@@ -51,6 +52,11 @@ class HostStore:
     def run_etcd(self) -> None:
         """Start etcd on the volume."""
         self.process = start(self.stateful_set, self.folder / "etcd", **self.flags)
+
+    async def write_files(self) -> None:
+        """Write the files of etcd's pod, with the Secrets as they are now."""
+        root = self.stage.root(self.cluster)
+        await materialise(self.stage, root, self.stateful_set, self.folder / "etcd")
 
     async def stop_etcd(self) -> None:
         """Stop etcd as the end of its pod does."""
@@ -142,6 +148,7 @@ class HostStore:
         words = [*(container.get("command") or ()), *(container.get("args") or ())]
         replaced = (
             ("https://etcd-client:2379", f"https://127.0.0.1:{self.port}"),
+            (member_config.build_peer_url(0), self.flags["listen-peer-urls"]),
             ("/etc/kubernetes", f"{place}/etc/kubernetes"),
             ("/var/lib/etcd", str(self.folder / "volume")),
         )
@@ -228,7 +235,6 @@ async def store(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[HostStore]
     cluster = await stage.declare(dns="none")
     await stage.bring_up(cluster)
     etcd = await stage.admin.get(resources.STATEFUL_SETS, "etcd", namespace=stage.root(cluster))
-    await materialise(stage, stage.root(cluster), etcd, tmp_path / "etcd")
     port, peer = free_port(), f"https://127.0.0.1:{free_port()}"
     client = f"https://127.0.0.1:{port}"
     flags = build_etcd_flags(tmp_path / "volume/data", client, peer)
@@ -241,6 +247,7 @@ async def store(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[HostStore]
         flags=flags,
         stateful_set=etcd,
     )
+    await found.write_files()
     found.run_etcd()
     await found.wait_for_etcd()
     try:
