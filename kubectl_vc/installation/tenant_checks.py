@@ -73,7 +73,7 @@ def _by_layer(layer: str, good: str) -> TenantCheck:
 
 
 def _check_restore(facts: InstallationFacts, tenant: TenantControlPlane) -> LinkState:
-    """Check that no restore runs. One that failed is a note, because the tenant runs on."""
+    """Check that no restore runs. A failed restore is a note, because the tenant runs."""
     state = _by_layer("restore", "No snapshot is being restored.")(facts, tenant)
     found = get_status(tenant.virtual_cluster).get("restore") or {}
     if state.state == "ok" and found.get("phase") == "Failed":

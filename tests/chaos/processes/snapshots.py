@@ -44,7 +44,7 @@ async def restore(plane: LocalControlPlane, file: Path, store: str, *, bump: int
 
 
 async def save_by_job(plane: LocalControlPlane, tenant: Tenant, folder: Path) -> Snapshot:
-    """Save a store that runs with the Job of vc-manager. Its files are in `folder`, which exists."""
+    """Save a store that runs with the Job of vc-manager, into a folder that exists."""
     body = snapshot_body("Running")
     job = jobs.build_save_job(_build_context(tenant), view.parse_snapshot(body), {}, name="save")
     measured = await _run_job(job, plane, folder)
