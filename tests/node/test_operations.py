@@ -6,7 +6,7 @@ import base64
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,15 @@ def operated(make_tenant: Callable[..., TenantAdmin]) -> TenantAdmin:
 
 
 @pytest.fixture(scope="module")
-def bystander(make_tenant: Callable[..., TenantAdmin]) -> TenantAdmin:
+def bystander(
+    super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
+) -> Iterator[TenantAdmin]:
     """A tenant with a Deployment that runs, of which nothing may change."""
     tenant = make_tenant("bystander")
     tenant.kubectl.apply(node_objects.deployment(APP, REPLICAS))
     await_deployment(tenant)
-    return tenant
+    yield tenant
+    super_cluster.kubectl.run("vc", "delete", tenant.name, "--yes", timeout=180)
 
 
 def await_deployment(tenant: TenantAdmin, name: str = APP) -> None:
@@ -98,6 +101,7 @@ def build_writer() -> list[dict[str, Any]]:
     found = node_objects.deployment(WRITER, 1)
     pod = found["spec"]["template"]["spec"]
     pod["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    found["spec"]["strategy"] = {"type": "Recreate"}  # two pods cannot share the volume
     [container] = pod["containers"]
     container["command"][-1] = script
     container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
@@ -262,6 +266,9 @@ def test_a_deleted_tenant_comes_back_from_an_exported_snapshot(
     for token in (new_secret, back.kubectl.run("create", "token", "default").strip()):
         assert authenticate(back, token, tmp_path) == ACCOUNT
     assert look_at(super_cluster, bystander) == untouched
+    # The snapshot of the deleted tenant has no files in the new one, and is no hindrance.
+    kubectl.run("vc", "snapshot", "delete", "last", timeout=120)
+    until(lambda: not kubectl.exists("virtualclustersnapshot", "last"), "the end of the snapshot")
     kubectl.run("vc", "delete", LOST, "--yes", timeout=300)
 
 

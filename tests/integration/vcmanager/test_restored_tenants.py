@@ -265,9 +265,8 @@ async def await_token_secret(admin: Client, name: str, authority: bytes) -> str:
 
     async def read() -> str:
         found = await admin.get(resources.SECRETS, name, namespace="default")
-        data = found.get("data") or {}
-        is_present = data.get("ca.crt") == bundles.encode_base64(authority)
-        return str(bundles.read_data(found, "token").decode()) if is_present else ""
+        is_current = bundles.read_data(found, "ca.crt").strip() == authority.strip()
+        return bundles.read_data(found, "token").decode() if is_current else ""
 
     return await eventually(read, within=60)
 
