@@ -72,6 +72,16 @@ def _by_layer(layer: str, good: str) -> TenantCheck:
     return check
 
 
+def _check_restore(facts: InstallationFacts, tenant: TenantControlPlane) -> LinkState:
+    """Check that no restore runs. A failed restore is a note, because the tenant runs."""
+    state = _by_layer("restore", "No snapshot is being restored.")(facts, tenant)
+    found = get_status(tenant.virtual_cluster).get("restore") or {}
+    if state.state == "ok" and found.get("phase") == "Failed":
+        text = f"The last restore failed: {found.get('reason')}: {found.get('message')}"
+        return LinkState("note", text, f"kubectl vc describe {_name(tenant)}")
+    return state
+
+
 def _check_images(_: InstallationFacts, tenant: TenantControlPlane) -> LinkState:
     found = find_image_problem(tenant.pods)
     if found is None:
@@ -187,9 +197,14 @@ TENANT_CHECKS: tuple[LinkCheck, ...] = tuple(
     LinkCheck(name, needs, _for_tenant(check))
     for name, needs, check in (
         ("deletion", (), _by_layer("deletion", "The tenant is not being deleted.")),
-        ("restore", (), _by_layer("restore", "No snapshot is being restored.")),
+        ("restore", (), _check_restore),
         ("tenant-images", ("tenant.pods",), _check_images),
         ("tenant-volumes", ("tenant.claims",), _check_volumes),
+        (
+            "authorities",
+            (),
+            _check_good_condition(wellknown.CERTIFICATES_READY, "All authorities can be used."),
+        ),
         ("certificates", ("tenant.certificates",), _check_certificates),
         ("etcd", (), _check_component(wellknown.ETCD_READY)),
         ("etcd-members", (), _check_good_condition(wellknown.ETCD_MEMBERS_READY, "All answer.")),
@@ -230,6 +245,8 @@ TENANT_CHECKS: tuple[LinkCheck, ...] = tuple(
                 wellknown.NETWORK_POLICIES_ENFORCED, "No probe reports a hole.", is_note=True
             ),
         ),
+        # The last one, because each link before it is nearer to the cause.
+        ("ready", (), _check_good_condition(wellknown.READY, "vc-manager is done.")),
     )
 )
 """Each link needs the links before it."""

@@ -173,6 +173,9 @@ def build_restore_job(
     """Return the Job that replaces the data of a stopped etcd by a snapshot with one member.
 
     `fork_range`: the service range of a tenant that starts from the snapshot of another one.
+
+    Hazard: each restore needs a token of its own. Otherwise the IDs of cluster and member would be
+    those of an earlier etcd, and a member of it that still runs elsewhere could send to this one.
     """
     path, folder = _build_path(snapshot), f"--data-dir={ETCD_FOLDER}"
     source = f"{path}{worker.FORK_SUFFIX}" if fork_range else path
@@ -181,7 +184,7 @@ def build_restore_job(
         *("etcdutl", "snapshot", "restore", source, f"--data-dir={ETCD_FOLDER}/restored"),
         *("--name=etcd-0", f"--initial-cluster=etcd-0={peer}"),
         f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster-token={context.tenant.uid}",
+        f"--initial-cluster-token={name}",
         *(f"--bump-revision={REVISION_BUMP}", "--mark-compacted"),
     ]
     verify = [path, f"--sha256={_get_checksum(snapshot)}", folder, *build_s3_flags(snapshot)]

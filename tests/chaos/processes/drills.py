@@ -25,7 +25,7 @@ from tests.chaos.processes import steps
 from tests.chaos.processes.clock import ClockOffset
 from tests.chaos.processes.outage import target
 from tests.chaos.processes.processes import SyncerSlot
-from tests.chaos.processes.restoring import restore
+from tests.chaos.processes.restoring import restore_backup
 from tests.chaos.processes.sleeping import sleep
 from tests.chaos.processes.stage import CALM_SECONDS, DrillPlan, DrillStage
 from tests.chaos.processes.turn import DrillTurn
@@ -241,7 +241,7 @@ DRILLS: Mapping[str, Drill] = {
     "kill": Drill(DrillPlan(), kill),
     "restart": Drill(DrillPlan(tenants=3), restart),
     "proxy": Drill(DrillPlan(is_proxied=True), proxy),
-    "restore": Drill(DrillPlan(has_own_stores=True), restore),
+    "restore": Drill(DrillPlan(has_own_stores=True), restore_backup),
     "away": Drill(DrillPlan(), away),
     "lease": Drill(DrillPlan(replicas=2, audits_tenants=True), lease),
     "target": Drill(DrillPlan(tenants=3, has_target=True), target),

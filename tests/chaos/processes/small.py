@@ -9,7 +9,7 @@ TURNS = {
     "kill": 1,
     "restart": 2,
     "proxy": 3,
-    "restore": 2,
+    "restore": 3,
     "away": 1,
     "clock": 4,
     "lease": 1,

@@ -170,17 +170,24 @@ def build_etcd_flags(data: Path, client: str, peer: str) -> dict[str, str]:
     }
 
 
+def build_api_flags(port: int, etcd: str) -> dict[str, dict[str, str]]:
+    """Return the flags of API server and controller manager on loopback, by component."""
+    return {
+        "apiserver": {
+            "bind-address": "127.0.0.1",
+            "secure-port": str(port),
+            "etcd-servers": etcd,
+            "endpoint-reconciler-type": "none",
+        },
+        "controller-manager": {"secure-port": "0", "leader-elect": "false"},
+    }
+
+
 @contextlib.asynccontextmanager
 async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIterator[HostTenant]:
     await stage.bring_up(cluster)
     etcd_port, peer_port, api_port = free_port(), free_port(), free_port()
     client, peer = f"https://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{peer_port}"
-    api = {
-        "bind-address": "127.0.0.1",
-        "secure-port": str(api_port),
-        "etcd-servers": client,
-        "endpoint-reconciler-type": "none",
-    }
     tenant = HostTenant(
         stage=stage,
         cluster=cluster,
@@ -189,8 +196,7 @@ async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIt
         processes=[],
         settings={
             "etcd": build_etcd_flags(folder / "data", client, peer),
-            "apiserver": api,
-            "controller-manager": {"secure-port": "0", "leader-elect": "false"},
+            **build_api_flags(api_port, client),
         },
         folder=folder,
     )

@@ -6,11 +6,9 @@ containers of a Job as processes, with the folders of the volumes on the host.
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +22,9 @@ from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
 from tests.integration.vcmanager.hosted_control_plane import build_etcd_flags, materialise, start
 from tests.support.processes import ProgramProcess, free_port
+from tests.support.vcmanager.job_containers import run_container
 from tools.testbed.artifacts import binaries
+from vcmanager.phases.etcd import member_config
 from vcmanager.pki import inventory
 from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.runtime import keys
@@ -51,6 +51,11 @@ class HostStore:
     def run_etcd(self) -> None:
         """Start etcd on the volume."""
         self.process = start(self.stateful_set, self.folder / "etcd", **self.flags)
+
+    async def write_files(self) -> None:
+        """Write the files of etcd's pod, with the Secrets as they are now."""
+        root = self.stage.root(self.cluster)
+        await materialise(self.stage, root, self.stateful_set, self.folder / "etcd")
 
     async def stop_etcd(self) -> None:
         """Stop etcd as the end of its pod does."""
@@ -139,35 +144,20 @@ class HostStore:
         )
 
     def _run_container(self, container: Object, place: Path) -> tuple[int, str]:
-        words = [*(container.get("command") or ()), *(container.get("args") or ())]
+        self.snapshots.mkdir(exist_ok=True)
         replaced = (
             ("https://etcd-client:2379", f"https://127.0.0.1:{self.port}"),
+            (member_config.build_peer_url(0), self.flags["listen-peer-urls"]),
             ("/etc/kubernetes", f"{place}/etc/kubernetes"),
             ("/var/lib/etcd", str(self.folder / "volume")),
         )
-        for old, new in replaced:
-            words = [word.replace(old, new) for word in words]
-        words = [re.sub("(^|=)/snapshots/", rf"\g<1>{self.snapshots}/", word) for word in words]
-        self.snapshots.mkdir(exist_ok=True)
-        log = self.folder / "termination.log"
-        log.write_text("")
-        program = (
-            [str(binaries.path(words[0])), *words[1:]]
-            if container.get("command")
-            else [sys.executable, "-m", "vcmanager", *words]
-        )
-        env = {each["name"]: each["value"] for each in container.get("env") or ()}
-        found = subprocess.run(
-            program,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-            env={**os.environ, **env, "TERMINATION_LOG": str(log)},
-        )
-        return found.returncode, log.read_text() or (
-            found.stderr + found.stdout if found.returncode else ""
-        )
+
+        def adapt(words: list[str]) -> list[str]:
+            for old, new in replaced:
+                words = [word.replace(old, new) for word in words]
+            return [re.sub("(^|=)/snapshots/", rf"\g<1>{self.snapshots}/", word) for word in words]
+
+        return run_container(container, self.folder / "termination.log", adapt)
 
     async def save(self, name: str, **spec: Any) -> Object:
         """Create a snapshot and return it when it has ended."""
@@ -228,7 +218,6 @@ async def store(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[HostStore]
     cluster = await stage.declare(dns="none")
     await stage.bring_up(cluster)
     etcd = await stage.admin.get(resources.STATEFUL_SETS, "etcd", namespace=stage.root(cluster))
-    await materialise(stage, stage.root(cluster), etcd, tmp_path / "etcd")
     port, peer = free_port(), f"https://127.0.0.1:{free_port()}"
     client = f"https://127.0.0.1:{port}"
     flags = build_etcd_flags(tmp_path / "volume/data", client, peer)
@@ -241,6 +230,7 @@ async def store(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[HostStore]
         flags=flags,
         stateful_set=etcd,
     )
+    await found.write_files()
     found.run_etcd()
     await found.wait_for_etcd()
     try:

@@ -133,7 +133,7 @@ async def _carry_out(
             means, cluster.tenant.root, (request.job_name,), propagation="Foreground"
         )
     elif step is RestoreStep.FINISH:
-        await _raise_epoch(means, cluster, is_fork=restore_steps.is_fork(facts))
+        await raise_epoch(means, cluster, is_fork=restore_steps.is_fork(facts))
         await _reset_members(means, cluster, observed)
     elif etcd is not None and snapshot is not None:
         context = job_runs.build_context(means, cluster.tenant, etcd)
@@ -228,7 +228,7 @@ async def _fetch_minor(means: ReconcileContext, name: str) -> str:
         return ""
 
 
-async def _raise_epoch(means: ReconcileContext, cluster: VirtualCluster, *, is_fork: bool) -> None:
+async def raise_epoch(means: ReconcileContext, cluster: VirtualCluster, *, is_fork: bool) -> None:
     """Raise the record of the store, so that the syncer finds an older copy and holds deletes.
 
     A new tenant that was never synced has no record, and no copies to protect.

@@ -156,6 +156,18 @@ TENANT_FAULTS: tuple[Fault, ...] = (
     Fault("etcd is full", "etcd-size", reported(wellknown.STORE_FILLING, "True", "Full"), NAMED),
     Fault("certificate expired", "certificates", expire_certificate, NAMED),
     Fault(
+        "authority half rotated",
+        "authorities",
+        down(wellknown.CERTIFICATES_READY, "AuthorityBroken", "the Secret root-ca is broken"),
+        NAMED,
+    ),
+    Fault(
+        "older ClusterVersion refused",
+        "ready",
+        reported(wellknown.READY, "False", "VersionSkew", "v1.35 is older than v1.36"),
+        NAMED,
+    ),
+    Fault(
         "API server crashes",
         "apiserver",
         down(wellknown.API_SERVER_READY, "CrashLoopBackOff", "unknown flag: --x"),

@@ -65,6 +65,8 @@ FAULTS = {
         tenant(condition(wellknown.ETCD_READY, "False"), claims=[claim("data-etcd-0")]),
         "tenant-volumes",
     ),
+    "authority broken": (broken(wellknown.CERTIFICATES_READY), "authorities"),
+    "version refused": (broken(wellknown.READY, "VersionSkew"), "ready"),
     "certificate expired": (tenant(certificates=[table(-1)]), "certificates"),
     "certificates unreadable": (tenant(certificates=[named("vc-certificates")]), "certificates"),
     "etcd down": (broken(wellknown.ETCD_READY), "etcd"),

@@ -54,6 +54,7 @@ def test_a_restore_raises_the_revision_and_has_one_member():
     assert "--bump-revision=1000000000" in restore["command"]
     assert "--mark-compacted" in restore["command"]
     assert "--initial-cluster=etcd-0=https://etcd-0.etcd:2380" in restore["command"]
+    assert "--initial-cluster-token=x" in restore["command"]  # of this restore alone
     assert [each["name"] for each in pod["containers"]] == ["swap"]
 
 
