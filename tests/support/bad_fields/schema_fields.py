@@ -132,10 +132,15 @@ def get_value(kind: str, path: str) -> Any:
     return _find_place(kind, path)[1]
 
 
+def get_spec(kind: str, path: str) -> dict[str, Any]:
+    """Return the first valid spec that has a field."""
+    return _find_place(kind, path)[0]
+
+
 def build_spec(kind: str, path: str, value: Any) -> dict[str, Any]:
     """Return a valid spec with one other value."""
     # Unlike a deep copy, this has no part twice.
-    spec = json.loads(json.dumps(_find_place(kind, path)[0]))
+    spec = json.loads(json.dumps(get_spec(kind, path)))
     *parents, last = _list_steps(path)
     body: Any = {"spec": spec}
     if last == "{key}":

@@ -208,7 +208,7 @@ SCHEMA_ROWS: tuple[BadField, ...] = (
                 "10.100.0.0",
                 "an entry of ranges must be a network such as 10.100.0.0/16",
             ),
-            ("spec.images.registries[]", "https://ghcr.io", "without a scheme, such as ghcr.io"),
+            ("spec.images.registries[]", "GHCR.io", "a repository in lower case, such as ghcr.io"),
             *(
                 ("spec.quota{}", value, "must be a quantity of 0 or more, such as 10, 500m or")
                 for value in ("many", "-1")
