@@ -9,7 +9,8 @@ not started, and a step that takes too long is ended. The omitted steps are prin
 runs them. `--go-on` skips steps with a report of this commit and of as many runs. Each program
 writes its JSON and picture to `bench/results/`. `--small` runs all in miniature to check that they
 work. Its figures mean nothing and go to a folder of their own. Provisioning, rest and the node
-agent need an installed cluster and are in `make bench`.
+agent need an installed cluster and are in `make bench`. `bench.verbs` and `bench.pages` are run by
+hand, because the hour has no room for them.
 """
 
 import argparse

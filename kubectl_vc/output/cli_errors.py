@@ -25,6 +25,8 @@ _RBAC_REFUSAL = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)" in API group'
     r' "(?P<group>[^"]*)" (?:in the namespace "(?P<namespace>[^"]*)"|at the cluster scope)'
 )
+_SHOWN_VALUE = re.compile(r'("[^"]{0,80}"|-?[0-9.]+|true|false|null): ')
+"""Wrong value at the begin of a cause. The user has just written it."""
 _READ_VERBS = frozenset({"get", "list", "watch"})
 
 
@@ -124,7 +126,8 @@ def describe_invalid(problem: errors.Invalid) -> str:
         return _ADMISSION_POLICY.sub("", get_server_message(problem))
     kind, name = problem.details.get("kind", "object"), problem.details.get("name", "")
     known = {each.plural: each.kind for each in (VIRTUAL_CLUSTERS, CLUSTER_VERSIONS)}
-    return f"the {known.get(kind, kind)} {name} is not valid: {'. '.join(dict.fromkeys(told))}"
+    shown = f'the {known.get(kind, kind)} "{name}" is invalid'
+    return f"{shown}: {'. '.join(dict.fromkeys(told))}."
 
 
 def parse_denial(message: str) -> RbacDenial | None:
@@ -188,8 +191,9 @@ def _describe_forbidden(problem: errors.Forbidden) -> str:
 def _describe_cause(field: str, message: str) -> str:
     message = _ADMISSION_POLICY.sub("", " ".join(message.split()))
     message = re.sub(r"^(Invalid value|Forbidden|Required value): ", "", message)
-    message = re.sub(r'^"(object|[^"]{0,80})": ', "", message)
-    if field in ("", "<nil>") or message.startswith(field.rpartition(".")[2]):
+    shown = _SHOWN_VALUE.match(message)
+    message = message[shown.end() :] if shown else message
+    if field in ("", "<nil>") or message.startswith((field, field.rpartition(".")[2])):
         return message
     return f"{field}: {message}"
 
@@ -202,8 +206,8 @@ def _describe_not_found(problem: errors.NotFound) -> str:
         )
     if problem.details.get("kind") == "namespaces":
         return (
-            f"the namespace {problem.details['name']} does not exist. Create it with"
-            f" `kubectl create namespace {problem.details['name']}`, or choose another with -n."
+            f"{get_server_message(problem)}. Create it with `kubectl create namespace"
+            f" {problem.details['name']}`, or choose another with -n."
         )
     return get_server_message(problem)
 
@@ -232,8 +236,8 @@ def _describe_server_error(problem: errors.ServerError) -> str:
 
 def _describe_unauthorized(problem: errors.Unauthorized) -> str:
     return (
-        f"the API server does not accept your credentials ({get_server_message(problem)}). Log in"
-        " again, or choose others with --kubeconfig and --context."
+        f"you must be logged in to the server ({get_server_message(problem)}). Log in again, or"
+        " choose other credentials with --kubeconfig and --context."
     )
 
 

@@ -215,8 +215,10 @@ async def _create_object(
     except errors.AlreadyExists as problem:
         hint = f", or get its kubeconfig with `kubectl vc kubeconfig {name} -n {namespace}`."
         raise CliError(
-            f"{cli_errors.describe_object(resource, name, namespace)} exists already. Choose"
-            " another name" + ("." if is_version else hint)
+            f"{cli_errors.get_server_message(problem)}"
+            + ("" if is_version else f" in the namespace {namespace}")
+            + ". Choose another name"
+            + ("." if is_version else hint)
         ) from problem
 
 

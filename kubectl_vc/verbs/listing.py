@@ -14,7 +14,7 @@ from kubectl_vc.client import kubectl_process, lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import durations, printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, get_server_message
 from kubectl_vc.output.object_formats import DEFAULT_FORMAT, ObjectFormat
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
@@ -52,12 +52,20 @@ async def run_list(access: ConfigFlags, terminal: Terminal, options: ListOptions
             words += build_kubectl_words(namespace, options)
             _print_by_kubectl(terminal, words)
             return
-        found = await connection.super_client.list(
-            VIRTUAL_CLUSTERS,
-            namespace=namespace,
-            label_selector=options.selector,
-            field_selector=f"metadata.name={options.name}" if options.name else "",
-        )
+        try:
+            found = await connection.super_client.list(
+                VIRTUAL_CLUSTERS,
+                namespace=namespace,
+                label_selector=options.selector,
+                field_selector=f"metadata.name={options.name}" if options.name else "",
+            )
+        except errors.BadRequest as problem:
+            if not options.selector:
+                raise
+            raise CliError(
+                f'the label selector "{options.selector}" is invalid:'
+                f" {get_server_message(problem)}. Write it like tier=gold,zone!=a."
+            ) from problem
         _print_items(terminal, found.get("items") or [], namespace, options)
         if options.watch:
             await _follow(connection.super_client, terminal, found, namespace, options)

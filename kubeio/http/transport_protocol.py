@@ -100,7 +100,7 @@ def connect_failed(
     """Return the error for a server that cannot be reached."""
     number = problem.errno or 0
     # Errors of name resolution are negative and have messages of their own.
-    detail = os.strerror(number) if number > 0 else str(problem)
+    detail = os.strerror(number) if number > 0 else problem.strerror or str(problem)
     return errors.NotConnected(f"cannot connect to {host}:{port}: {detail}", request=where)
 
 

@@ -424,21 +424,6 @@ async def test_only_who_may_delete_a_tenant_changes_its_expiry(server, stage):
             await set_to(operator, body, other)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("expiresAt", "tomorrow"),
-        ("pausedUntil", "1h"),
-        ("sleep", {"workloads": "Delete"}),
-    ],
-)
-async def test_times_and_choices_that_mean_nothing_are_refused(stage, field, value):
-    body = bound()
-    body["spec"][field] = value
-    with pytest.raises(errors.Invalid, match=field):
-        await stage.admin.create(VIRTUAL_CLUSTERS, body, dry_run=True)
-
-
 async def test_our_finalizer_is_taken_off_by_the_manager_or_by_right(server, stage):
     user, right = fresh_name(USER), fresh_name("rightful")
     await let(stage.admin, user, EDIT)

@@ -91,7 +91,8 @@ def _explain_errors(manifest: Mapping[str, Any]) -> Iterator[None]:
         name = manifest["metadata"]["name"]
         raise PhaseBlocked(
             "InvalidTemplate",
-            f"The super cluster rejected the {manifest['kind']} {name}: {problem}",
+            f"The super cluster rejected the {manifest['kind']} {name}: {str(problem).rstrip('.')}."
+            " Correct the field in the ClusterVersion.",
             needs_admin=True,
             retry_after=60.0,
         ) from problem

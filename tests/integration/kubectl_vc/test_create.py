@@ -254,7 +254,7 @@ async def test_both_shapes_at_once_make_neither_version_nor_tenant(desk: UserTer
     bundle = {"statefulset": {"a": "b"}}
     both = version(name, kubernetesVersion="1.36", etcd=bundle, apiServer=bundle)
     told = await refused(desk, desk.virtual_cluster(clusterVersionName=name), both)
-    assert f"the ClusterVersion {name} is not valid: spec: the short form" in told
+    assert f'the ClusterVersion "{name}" is invalid: spec: the short form' in told
     assert "Remove one of the two" in told
 
 
@@ -263,7 +263,7 @@ async def test_a_good_version_is_not_made_for_a_bad_tenant(desk: UserTerminal):
     told = await refused(
         desk, desk.virtual_cluster(clusterVersionName=name, dns="perhaps"), version(name)
     )
-    assert "the VirtualCluster web is not valid: spec.dns" in told
+    assert 'the VirtualCluster "web" is invalid: spec.dns' in told
     assert '"managed", "tenant", "none"' in told
 
 
@@ -315,7 +315,7 @@ async def test_a_name_that_is_taken_is_refused(desk: UserTerminal):
     await desk.make()
     done = await desk.run("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
     assert done.code == 1
-    assert f"VirtualCluster {desk.namespace}/web exists already. Choose another name" in done.err
+    assert f'"web" already exists in the namespace {desk.namespace}. Choose another' in done.err
 
 
 async def test_a_server_that_is_away_is_reported(desk: UserTerminal):

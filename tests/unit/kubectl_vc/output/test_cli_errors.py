@@ -100,8 +100,8 @@ def test_fields_that_are_wrong_are_named_with_the_words_of_the_schema():
         ],
     )  # fmt: skip
     assert cli_errors.describe_error(problem) == (
-        "the ClusterVersion both is not valid: spec: the short form and the bundles."
-        ' spec.dns: Unsupported value: "x": supported values: "managed"'
+        'the ClusterVersion "both" is invalid: spec: the short form and the bundles.'
+        ' spec.dns: Unsupported value: "x": supported values: "managed".'
     )
 
 
@@ -113,7 +113,7 @@ def test_a_policy_speaks_for_itself():
     caused = from_status(
         422, "x", "Invalid", name="b", kind="virtualclusters", causes=[{"message": policy + words}]
     )
-    assert cli_errors.describe_error(caused) == f"the VirtualCluster b is not valid: {words}"
+    assert cli_errors.describe_error(caused) == f'the VirtualCluster "b" is invalid: {words}.'
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,13 @@ def test_a_policy_speaks_for_itself():
         ),
         (
             from_status(404, 'namespaces "n" not found', "NotFound", kind="namespaces", name="n"),
-            "the namespace n does not exist. Create it with `kubectl create namespace n`, or",
+            'namespaces "n" not found. Create it with `kubectl create namespace n`, or',
         ),
         (errors.Untrusted("TLS failed"), "Put the certificate of its CA into"),
-        (from_status(401, "Unauthorized"), "Log in again, or choose others"),
+        (
+            from_status(401, "Unauthorized"),
+            "you must be logged in to the server (Unauthorized). Log in again, or",
+        ),
         (from_status(503, "etcd is away"), "the API server failed: etcd is away"),
         (errors.CredentialsError("the kubeconfig has no context 'x'"), "no context 'x'."),
         (from_status(409, "it changed\n  meanwhile"), "it changed meanwhile"),

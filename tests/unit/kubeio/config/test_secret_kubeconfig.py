@@ -157,6 +157,11 @@ def test_a_named_key_has_no_stand_in():
         endpoint(PARTS, key="mine")
 
 
+def test_a_context_that_the_kubeconfig_lacks_is_named():
+    with pytest.raises(CredentialsError, match=r"no context 'gone'\. Use the name of an existing"):
+        endpoint({"config": kubeconfig()}, context="gone")
+
+
 def test_a_surrogate_in_a_url_is_a_sentence():
     escaped = kubeconfig().replace(SERVER.encode(), b'"https://\\uD800:1"')
     with pytest.raises(CredentialsError):
