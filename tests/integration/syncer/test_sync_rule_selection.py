@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,12 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import NotFound
-from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, VIRTUAL_CLUSTERS
+from tenancy.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    SYNC_RULES,
+    VIRTUAL_CLUSTERS,
+)
 from tests.integration.syncer.control_planes import own_world
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_sync_rules import (
@@ -67,12 +74,27 @@ async def shows_phase(world: SyncerWorld, name: str, space: str, phase: str) -> 
     )
 
 
+@contextlib.asynccontextmanager
+async def ending(world: SyncerWorld) -> AsyncIterator[None]:
+    """Wait after a block until the syncer has removed the finalizers of its SyncRules."""
+    yield
+    await eventually(
+        lambda: world.super_client.list(SYNC_RULES),
+        until=lambda found: not found["items"],
+        within=60,
+    )
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("removal", ["Keep", "Delete"])
 async def test_an_object_that_loses_its_label_loses_its_copy(world: SyncerWorld, removal: str):
     """`removalPolicy` is about the end of the rule, so the copy is deleted with each value."""
     selector = {"matchLabels": LABELS}
-    async with ruled(world, "Gadget", selector=selector, removalPolicy=removal), world.syncer():
+    async with (
+        world.syncer(),
+        ending(world),
+        ruled(world, "Gadget", selector=selector, removalPolicy=removal),
+    ):
         space = await world.namespace()
         await create(world, "bare", space)
         await create(world, "other", space, labels={"team": "other"})
@@ -110,9 +132,10 @@ async def test_a_rule_is_for_the_virtual_clusters_that_it_selects(
     await label_cluster(world, {**LABELS})
     async with (
         own_world(super_plane, tmp_path / fresh_name("tenant")) as other,
-        ruled(world, "Gadget", virtualClusterSelector=selector, removalPolicy="Delete"),
-        policed(other, EVERY_RULE),
         world.syncer(),
+        policed(other, EVERY_RULE),
+        ending(world),
+        ruled(world, "Gadget", virtualClusterSelector=selector, removalPolicy="Delete"),
     ):
         await grant_kinds(other)
         await manage(other)
