@@ -212,8 +212,14 @@ async def undefine(world: SyncerWorld) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_tenant_brings_its_own_definition(world: SyncerWorld):
-    """With an equal schema objects and statuses are synced. With another one nothing is."""
+async def test_a_tenant_brings_its_own_definition(
+    world: SyncerWorld, monkeypatch: pytest.MonkeyPatch
+):
+    """With an equal schema objects and statuses are synced. With another one nothing is.
+
+    The API server checks rights at the begin of a watch, so the watches are short here.
+    """
+    monkeypatch.setattr("kubeio.cache.reflector._WATCH_SECONDS_RANGE", (1, 1))
     await undefine(world)  # an earlier test's copy
     await world.tenant_client.create(CUSTOM_RESOURCE_DEFINITIONS, build_definition("Gadget"))
     try:
@@ -231,6 +237,7 @@ async def test_a_tenant_brings_its_own_definition(world: SyncerWorld):
             assert f"SyncRule gadgets: the CRD {DEFINITION} in the tenant" in message
             assert "Give it the schema of the super cluster, or delete it" in message
             assert "objects of Gadget are not synced" in message
+            await asyncio.sleep(3)  # the running watch ends
             await create(world, "late", space)
             await world.tenant_client.patch(GADGET, "g", RULED["Gadget"].change, namespace=space)
             await write_super_status(world, "g", space, "Changed")
