@@ -137,20 +137,33 @@ def build_patch(
     """Return the merge patch from a tenant's status to the super cluster's part of it.
 
     Empty if that part does not differ. `synced_types` are the condition types that were synced back
-    before. They are removed if `shown` lacks them.
+    before. They are removed if `shown` lacks them. Conditions of another shape, as a custom
+    resource may have, are a field like any other.
     """
+    has_types = _are_typed(shown.get(CONDITIONS)) and _are_typed(own.get(CONDITIONS))
+    apart = {CONDITIONS} if has_types else frozenset[str]()
     before = {
         field: value
         for field, value in own.items()
-        if field != CONDITIONS and (field in owner.fields or field in shown)
+        if field not in apart and (field in owner.fields or field in shown)
     }
-    plain = {field: value for field, value in shown.items() if field != CONDITIONS}
+    plain = {field: value for field, value in shown.items() if field not in apart}
     patch = object_meta.build_merge_patch(before, plain)
+    if not has_types:
+        return patch
     listed = own.get(CONDITIONS) or []
     merged = merge_conditions(owner, listed, shown.get(CONDITIONS) or (), synced_types)
     if merged != listed and not _is_reordered(merged, listed):
         patch[CONDITIONS] = merged
     return patch
+
+
+def _are_typed(conditions: Any) -> bool:
+    """Return whether conditions are a list of objects with types, or absent."""
+    return conditions is None or (
+        isinstance(conditions, list)
+        and all(isinstance(each, dict) and isinstance(each.get("type"), str) for each in conditions)
+    )
 
 
 def _is_reordered(merged: list[Object], listed: Any) -> bool:

@@ -7,7 +7,6 @@ Hazard: the twin must be built from the rule's fields alone. A tenant owns the s
 a CRD and may add any field to it.
 """
 
-import copy
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import mirrored_kinds, object_meta, replace_update
 from syncer.model.field_rules import (
+    AllowMap,
     AllowTree,
     FieldRule,
     FieldWalk,
@@ -197,14 +197,21 @@ class ShownStatus:
         status = field_tables.build_table(rule.name, list_status_paths(rule.spec))
         found = status.get("status")
         self._is_whole = isinstance(found, AllowTree)
+        self._is_plain = isinstance(found, AllowMap)
         self._fixed_fields = get_built_in_kind(rule.resource).fixed_status_fields
         self.table = found.fields if isinstance(found, ObjectFields) else _NO_FIELDS
 
     def copy_fields(self, live: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the shown parts of a super object's status."""
-        found = as_mapping(live.get("status"))
+        """Return the shown parts of a super object's status.
+
+        Hazard: a field with the value null must be left out. Otherwise a merge patch removes it
+        from the tenant's object, and the next pass writes it again.
+        """
+        found: Object = _drop_nulls(as_mapping(live.get("status")))
         if self._is_whole:
-            return copy.deepcopy(dict(found))
+            return found
+        if self._is_plain:
+            return _take_plain(found)
         return field_tables.copy_status(found, self.table)
 
     def build_patch(
@@ -212,12 +219,33 @@ class ShownStatus:
     ) -> Object | None:
         """Return the merge patch of the tenant's status, or None. `live` has the shown status."""
         before, shown = as_mapping(own.get("status")), as_mapping(live.get("status"))
-        owner = StatusOwnership(fields=frozenset(before if self._is_whole else self.table))
+        owner = StatusOwnership(fields=frozenset(self._get_owned(before)))
         patch = status_ownership.build_patch(owner, before, shown, types)
         if not patch:
             return None
         patch = _clear_fixed_fields(self._fixed_fields, before, shown) or patch
         return {"metadata": {"uid": own["metadata"]["uid"]}, "status": patch}
+
+    def _get_owned(self, before: Mapping[str, Any]) -> Iterable[str]:
+        """Return the fields of a tenant's status that are removed if the super object lacks them.
+
+        Conditions have types, and those of other writers stay.
+        """
+        if self._is_plain:
+            return _take_plain(before)
+        return before if self._is_whole else self.table
+
+
+def _take_plain(status: Mapping[str, Any]) -> Object:
+    """Return the plain values of a status."""
+    return {name: value for name, value in status.items() if not isinstance(value, dict | list)}
+
+
+def _drop_nulls(value: Any) -> Any:
+    """Return a copy of a value without the fields that are null."""
+    if isinstance(value, dict):
+        return {name: _drop_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_drop_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _clear_fixed_fields(

@@ -37,15 +37,14 @@ async def make_it(world: SyncerWorld, sample: MirroredSample, name: str) -> str:
     """Create a super object of a sample's body, under a new name if none is given."""
     name = name or fresh_name("c")
     metadata = {"name": name, "labels": {"tier": "gold"}}
-    await world.super_client.create(
-        sample.resource, {**sample.head, **sample.body, "metadata": metadata}
-    )
+    body = {**sample.head, **sample.body, "metadata": metadata}
+    await world.super_client.create(sample.resource, body, namespace=sample.super_space)
     return name
 
 
 async def remove_it(world: SyncerWorld, sample: MirroredSample, name: str) -> None:
     """Delete it in the super cluster."""
-    await world.super_client.delete(sample.resource, name)
+    await world.super_client.delete(sample.resource, name, namespace=sample.super_space)
 
 
 async def _make_node(world: SyncerWorld, _: MirroredSample, name: str) -> str:
@@ -115,6 +114,10 @@ class MirroredSample:
     costs: TenantWriteCounts
     make: CreateSample = make_it
     remove: DeleteSample = remove_it
+    super_space: str = ""
+    """Namespace in the super cluster, of a kind with namespaces."""
+    space: str = ""
+    """Namespace in the tenant, of a kind with namespaces."""
 
     @property
     def head(self) -> Object:

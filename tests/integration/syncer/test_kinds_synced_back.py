@@ -66,7 +66,10 @@ class MirrorLifecycle:
 
     async def shown(self) -> Object:
         """Return what the tenant sees."""
-        return await self.world.tenant_client.get(self.sample.resource, self.name)
+        sample = self.sample
+        return await self.world.tenant_client.get(
+            sample.resource, self.name, namespace=sample.space
+        )
 
     async def is_seen(self, patch: Object, *, unlike: str = "") -> Object:
         """Wait until the tenant sees an object as a merge patch leaves it."""
@@ -78,8 +81,18 @@ class MirrorLifecycle:
 
     async def change(self, patch: Object) -> None:
         """Have someone change the super cluster's object."""
+        sample = self.sample
         if patch:
-            await self.world.super_client.patch(self.sample.resource, self.name, patch)
+            await self.world.super_client.patch(
+                sample.resource, self.name, patch, namespace=sample.super_space
+            )
+
+    async def edit(self, patch: Object) -> None:
+        """Let the tenant change what it sees."""
+        sample = self.sample
+        await self.world.tenant_client.patch(
+            sample.resource, self.name, patch, namespace=sample.space
+        )
 
     async def change_seen(self, patch: Object) -> None:
         """The same, and wait until the tenant sees it."""
@@ -99,7 +112,9 @@ class MirrorLifecycle:
         if self.sample.resource.kind == "PersistentVolume":
             await force(self.world, self.name)
         else:
-            await self.world.tenant_client.delete(self.sample.resource, self.name)
+            await self.world.tenant_client.delete(
+                self.sample.resource, self.name, namespace=self.sample.space
+            )
 
     def verbs(self, since: AuditMark) -> list[str]:
         """Return the syncer's writes in the tenant that took effect."""
@@ -133,7 +148,11 @@ async def open_world(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
 @pytest.mark.parametrize("kind", SHOWN_KINDS)
 async def test_life(open_world: SyncerWorld, kind: str):
     """From the first sight to a name's second owner."""
-    world, sample = open_world, SHOWN[kind]
+    await live(open_world, SHOWN[kind], has_mark=kind in MIRRORED)
+
+
+async def live(world: SyncerWorld, sample: MirroredSample, *, has_mark: bool) -> None:
+    """Live the whole life. `has_mark`: the syncer's label is on what the tenant sees."""
     costs = sample.costs
     async with world.syncer():
         since = world.mark("tenant")
@@ -142,7 +161,7 @@ async def test_life(open_world: SyncerWorld, kind: str):
         await world.idle()
         assert life.verbs(since) == list(costs.create)
         assert "hidden" not in str(first)
-        if kind in MIRRORED:
+        if has_mark:
             assert first["metadata"]["labels"] == {wellknown.MIRRORED: "true"}
         for patch, cost in ((sample.change, costs.change), (sample.removal, costs.removal)):
             async with life.costing(cost if patch else ()):
@@ -150,17 +169,16 @@ async def test_life(open_world: SyncerWorld, kind: str):
         if sample.edit:
             before = await life.shown()
             async with life.costing(costs.edit):
-                await world.tenant_client.patch(sample.resource, life.name, sample.edit)
+                await life.edit(sample.edit)
                 await eventually(
                     life.shown,
                     until=lambda body: (
                         not says(body, sample.edit) and body.get("spec") == before.get("spec")
                     ),
                 )
-        if kind in MIRRORED:
+        if has_mark:
             async with life.costing(("update",)):
-                lost = {"metadata": {"labels": {wellknown.MIRRORED: None}}}
-                await world.tenant_client.patch(sample.resource, life.name, lost)
+                await life.edit({"metadata": {"labels": {wellknown.MIRRORED: None}}})
                 await life.is_seen({"metadata": {"labels": {wellknown.MIRRORED: "true"}}})
         async with life.costing(costs.back):
             await life.delete()

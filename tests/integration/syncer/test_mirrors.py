@@ -22,7 +22,7 @@ from tenancy.resources import (
     STORAGE_CLASSES,
     VOLUME_SNAPSHOT_CLASSES,
 )
-from tests.integration.syncer.synced_back_samples import SHOWN, MirroredSample, make_it
+from tests.integration.syncer.synced_back_samples import SHOWN, MirroredSample
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.controlplane import AuditMark
@@ -124,12 +124,15 @@ async def mirrored(open_world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
 
 async def make(world: SyncerWorld, case: MirroredSample, name: str = "") -> str:
     """Create the super object of a case."""
-    return await make_it(world, case, name)
+    return await case.make(world, case, name)
 
 
-async def seen(world: SyncerWorld, case: MirroredSample, name: str) -> Object:
-    """Wait until the tenant sees the object of a case."""
-    return await eventually(lambda: world.tenant_client.get(case.resource, name))
+async def seen(world: SyncerWorld, case: MirroredSample, name: str, *, unlike: str = "") -> Object:
+    """Wait until the tenant sees the object of a case. `unlike`: with another UID than this."""
+    return await eventually(
+        lambda: world.tenant_client.get(case.resource, name, namespace=case.space),
+        until=lambda found: found["metadata"]["uid"] != unlike,
+    )
 
 
 def verbs(world: SyncerWorld, case: MirroredSample, since: AuditMark, name: str) -> list[str]:
@@ -143,9 +146,16 @@ def verbs(world: SyncerWorld, case: MirroredSample, since: AuditMark, name: str)
 
 @BY_KIND
 async def test_a_tenants_own_of_the_name_is_left_alone(mirrored: SyncerWorld, case: MirroredSample):
-    name = fresh_name("own")
+    await leave_own_alone(mirrored, case)
+
+
+async def leave_own_alone(mirrored: SyncerWorld, case: MirroredSample) -> None:
+    """Have a tenant's own object with the name of a shown one. The syncer runs."""
+    name, space = fresh_name("own"), case.space
     own = {**case.head, **case.body, "metadata": {"name": name, "labels": {"mine": "1"}}}
-    made = await mirrored.tenant_client.create(case.resource, own)
+    made = await eventually(
+        lambda: mirrored.tenant_client.create(case.resource, own, namespace=space)
+    )
     since = mirrored.mark("tenant")
     await make(mirrored, case, name)
 
@@ -160,14 +170,20 @@ async def test_a_tenants_own_of_the_name_is_left_alone(mirrored: SyncerWorld, ca
     await mirrored.idle()
     assert [event["reason"] for event in await told()] == ["NameTaken"]
     assert events[0]["involvedObject"]["uid"] == made["metadata"]["uid"]
-    live = await mirrored.tenant_client.get(case.resource, name)
+    live = await mirrored.tenant_client.get(case.resource, name, namespace=space)
     assert live["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    await mirrored.super_client.delete(case.resource, name)
+    await case.remove(mirrored, case, name)
     await asyncio.sleep(0.3)
     await mirrored.idle()
     assert verbs(mirrored, case, since, name) == []
-    assert await mirrored.tenant_client.get(case.resource, name)
-    await mirrored.tenant_client.delete(case.resource, name)
+    assert await mirrored.tenant_client.get(case.resource, name, namespace=space)
+    # The offered one takes the place as soon as the tenant deletes its own.
+    await make(mirrored, case, name)
+    await mirrored.tenant_client.delete(case.resource, name, namespace=space)
+    found = await seen(mirrored, case, name, unlike=made["metadata"]["uid"])
+    assert wellknown.UID in found["metadata"]["annotations"]
+    await case.remove(mirrored, case, name)
+    await gone(lambda: mirrored.tenant_client.get(case.resource, name, namespace=space))
 
 
 @BY_KIND

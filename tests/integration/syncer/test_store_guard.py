@@ -130,27 +130,38 @@ async def test_an_empty_store_deletes_nothing_until_a_person_confirms(own: Synce
 
 @pytest.mark.thorough
 async def test_an_empty_store_deletes_no_copy_of_a_ruled_kind(own: SyncerWorld):
-    """REL-18: the new store has neither the objects of a SyncRule nor their CRD."""
-    gadget = get_resource("Gadget")
-    async with ruled(own, "Gadget"), own.syncer():
+    """REL-18: the new store has neither the objects of SyncRules nor their CRDs."""
+    kinds = {get_resource(kind): sample.body for kind, sample in RULED.items()}
+
+    async def list_copies(space: str) -> list[str]:
+        return [each.kind for each in kinds if await own.has_twin(each, space, "x")]
+
+    async with ruled(own, *RULED), own.syncer():
         space = await furnish(own)
-        body = {**RULED["Gadget"].body, "metadata": {"name": "g"}}
-        await eventually(lambda: own.tenant_client.create(gadget, body, namespace=space), within=60)
-        await eventually(lambda: own.twin(gadget, space, "g"), within=60)
+        for kind, body in kinds.items():
+            named = {**body, "metadata": {"name": "x"}}
+            await eventually(
+                lambda kind=kind, named=named: own.tenant_client.create(
+                    kind, named, namespace=space
+                ),
+                within=60,
+            )
+        await eventually(lambda: list_copies(space), until=lambda found: found == [*RULED])
         await own.idle()
         since = own.mark("super")
         await wipe_store(own)
         await held(own)
         await grant_kinds(own)
-        await manage(own)  # the new store has the CRD, and no object of it
-        await eventually(lambda: own.tenant_client.list(gadget), within=30)
+        await manage(own)  # the new store has the CRDs, and no object of them
+        for kind in kinds:
+            await eventually(lambda kind=kind: own.tenant_client.list(kind), within=30)
         await asyncio.sleep(2)
         assert deletes(own, since) == []
-        assert await own.has_twin(gadget, space, "g")
+        assert await list_copies(space) == [*RULED]
 
         new = await own.tenant_client.get(NAMESPACES, "kube-system")
         await confirm_deletes(own, new["metadata"]["uid"])
-        await gone(lambda: own.twin(gadget, space, "g"), within=60)
+        await eventually(lambda: list_copies(space), until=lambda found: not found)
 
 
 async def test_the_old_stores_return_ends_the_hold(own: SyncerWorld, monkeypatch):

@@ -103,7 +103,7 @@ BAD_CALLS: tuple[BadCall, ...] = (
     (("wake", "web", "--timeout", "-5s"), "'-5s' is not a time."),
     (("why",), "KIND/NAME is missing."),
     (("why", "pod"), "'pod' is not KIND/NAME. Write it like pod/web."),
-    (("why", "gizmo/x"), "the kind 'gizmo' is not known."),
+    (("why", "giz_mo/x"), "'giz_mo' is not a kind."),
     (("why", "pod/web", "--as-tenant"), "--as-tenant needs --vc. Add --vc NAME."),
     (("why", "pod/web", "-o", "yaml"), "must be one of table, json."),
 )

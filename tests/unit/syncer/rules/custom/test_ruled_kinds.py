@@ -151,3 +151,34 @@ def test_a_reference_to_a_kind_that_the_policy_does_not_select_names_the_kind(fo
     assert "the kind GRPCRoute, which is not synced for you" in problem.text
     assert "TenantPolicy" in problem.text
     assert build_row(rule, build_rule("GRPCRoute")).build(body, view())["spec"]["from"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "live", "expected"),
+    [
+        (["status.**"], {"conditions": {"Ready": "True"}}, {"conditions": {"Ready": "True"}}),
+        (["status.conditions.**"], {"conditions": "none"}, {"conditions": "none"}),
+        (["status.**"], {"a": {"b": None, "c": [{"d": None}]}}, {"a": {"c": [{}]}}),
+        (["status.*"], {"phase": "Ready", "nodes": ["n"]}, {"phase": "Ready"}),
+    ],
+)
+def test_a_status_of_any_shape_is_written_once(paths, live, expected):
+    """A CRD may have conditions that are no list, and values that are null."""
+    row = build_row(build_rule(fields=FIELDS, statusFields=paths))
+    assert row.show_status
+    assert row.build_status_up
+    own = build_body()
+    shown = row.show_status(own, {"status": live})
+    patch = row.build_status_up(own, shown, ())
+    assert patch is not None
+    assert patch["status"] == expected
+    assert row.build_status_up({**own, "status": expected}, shown, ()) is None
+
+
+def test_a_map_of_plain_values_leaves_other_fields_of_the_tenant():
+    row = build_row(build_rule(fields=FIELDS, statusFields=["status.*"]))
+    assert row.build_status_up
+    own = {**build_body(), "status": {"phase": "Forged", "old": 1, "mine": {"a": 1}}}
+    patch = row.build_status_up(own, {"status": {"phase": "Ready"}}, ())
+    assert patch is not None
+    assert patch["status"] == {"phase": "Ready", "old": None}
