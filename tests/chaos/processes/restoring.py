@@ -28,7 +28,7 @@ HELD_SECONDS = 3.0
 """How long nothing may be deleted, at least."""
 _LONG = 120.0
 BUMPED, NOT_BUMPED, BY_MANAGER = "bumped", "not bumped", "by vc-manager"
-KINDS = (BUMPED, NOT_BUMPED, BY_MANAGER)
+KINDS = (BY_MANAGER, BUMPED, NOT_BUMPED)
 """How the store comes back."""
 
 
