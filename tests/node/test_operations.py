@@ -220,6 +220,7 @@ def test_a_snapshot_brings_back_what_was_deleted_and_becomes_another_tenant(
     kubectl.run("vc", "snapshot", "delete", "before", timeout=120)
 
 
+@pytest.mark.timeout(1200)
 def test_a_deleted_tenant_comes_back_from_an_exported_snapshot(
     super_cluster: SuperClusterAdmin,
     bystander: TenantAdmin,

@@ -28,7 +28,7 @@ HELD_SECONDS = 3.0
 """How long nothing may be deleted, at least."""
 _LONG = 120.0
 BUMPED, NOT_BUMPED, BY_MANAGER = "bumped", "not bumped", "by vc-manager"
-KINDS = (BUMPED, NOT_BUMPED, BY_MANAGER)
+KINDS = (BY_MANAGER, BUMPED, NOT_BUMPED)
 """How the store comes back."""
 
 
@@ -121,6 +121,7 @@ class Backup:
         turn, tenant, plane = self._turn, self._tenant.tenant, self._tenant.plane
         request = view.format_restore_request(snapshot.name, datetime.now(UTC))
         await self._annotate(request)
+        await self._report(request, "Stopping")  # the syncer disconnects because of it
 
         async def is_disconnected() -> bool:
             asked = restore.get_active_request(cluster := await self._fetch())
@@ -133,6 +134,7 @@ class Backup:
         means = fake_means(turn.stage.below)  # type: ignore[arg-type]
         await restore.raise_epoch(means, await self._fetch(), is_fork=False)
         await plane.restart_on_store(store)
+        await self._report(request, "Complete")
         await self._annotate(None)
         return True
 
@@ -142,6 +144,17 @@ class Backup:
             VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace
         )
         return parse_virtual_cluster(found)
+
+    async def _report(self, request: str, phase: str) -> None:
+        tenant = self._tenant.tenant
+        found = {"request": request, "phase": phase, "reason": phase, "message": "A drill."}
+        await self._turn.stage.below.patch(
+            VIRTUAL_CLUSTERS,
+            tenant.name,
+            {"status": {"restore": found}},
+            namespace=tenant.namespace,
+            subresource="status",
+        )
 
     async def _annotate(self, request: str | None) -> None:
         tenant = self._tenant.tenant
