@@ -57,7 +57,12 @@ CONFIG = {
     "vlan": 0,
     "ipam": {"type": "whereabouts", "range": RANGE},
 }
-OWN_NETWORK = {"driver": "multus-primary", "cidr": "10.20.0.0/16", "gateway": "10.20.0.1"}
+OWN_NETWORK = {
+    "driver": "multus-primary",
+    "cidr": "10.20.0.0/16",
+    "gateway": "10.20.0.1",
+    "dns": ["10.20.0.2"],
+}
 DEFINITION = {
     "apiVersion": "k8s.cni.cncf.io/v1",
     "kind": "NetworkAttachmentDefinition",
@@ -185,26 +190,30 @@ def own_networks(
     super_cluster: SuperClusterAdmin, networks: tuple[TenantAdmin, TenantAdmin]
 ) -> Iterator[tuple[TenantAdmin, TenantAdmin]]:
     """The two tenants, whose pods have no other network than one of the tenant's own."""
-    for tenant in networks:
-        set_network(super_cluster, tenant, OWN_NETWORK)
-    for tenant in networks:
-        super_cluster.kubectl.run(
-            "wait", "--for=condition=NetworkReady", "virtualcluster", tenant.name, "--timeout=60s"
-        )
-        names = [tenant.kubectl.get("pod", f"pod-{each}", "-n", SPACE) for each in (1, 2)]
-        for number, body in enumerate(names, 1):
-            found = server(f"own-{number}", body["spec"]["nodeName"], tenant.name)
-            del found["metadata"]["annotations"]
-            probe = {"exec": {"command": ["wget", "-q", "-O", "-", "http://127.0.0.1:8080/"]}}
-            found["spec"]["containers"][0]["readinessProbe"] = probe
-            tenant.kubectl.apply(found)
-    for tenant in networks:
-        wait = ("wait", "--for=condition=Ready", "pod/own-1", "pod/own-2", "--timeout=120s")
-        tenant.kubectl.run("-n", SPACE, *wait, timeout=130)
-    yield networks
-    for tenant in networks:
-        tenant.kubectl.run("-n", SPACE, "delete", "pod", "own-1", "own-2", timeout=60)
-        set_network(super_cluster, tenant, None)
+    try:
+        for tenant in networks:
+            set_network(super_cluster, tenant, OWN_NETWORK)
+        for tenant in networks:
+            wait = ("wait", "--for=condition=NetworkReady", "virtualcluster", tenant.name)
+            done = super_cluster.kubectl.call(*wait, "--timeout=60s")
+            assert done.code == 0, super_cluster.condition(tenant.name, "NetworkReady")
+            for number in (1, 2):
+                node = tenant.kubectl.get("pod", f"pod-{number}", "-n", SPACE)["spec"]["nodeName"]
+                body = server(f"own-{number}", node, tenant.name)
+                del body["metadata"]["annotations"]
+                probe = {"exec": {"command": ["wget", "-q", "-O", "-", "http://127.0.0.1:8080/"]}}
+                body["spec"]["containers"][0]["readinessProbe"] = probe
+                tenant.kubectl.apply(body)
+        for tenant in networks:
+            wait = ("wait", "--for=condition=Ready", "pod/own-1", "pod/own-2", "--timeout=120s")
+            done = tenant.kubectl.call("-n", SPACE, *wait, timeout=130)
+            assert done.code == 0, tenant.kubectl.run("-n", SPACE, "events")
+        yield networks
+    finally:
+        for tenant in networks:
+            words = ("delete", "pod", "own-1", "own-2", "--ignore-not-found")
+            tenant.kubectl.run("-n", SPACE, *words, timeout=60)
+            set_network(super_cluster, tenant, None)
 
 
 def set_network(

@@ -131,7 +131,11 @@ async def test_names_that_no_object_has_are_not_found(path: str):
     [
         (errors.Unavailable("<b>down</b>"), 502, "The API server cannot be reached: &lt;b&gt;"),
         (errors.ServerError("etcd", request=REQUEST, status=500), 502, "failed: etcd"),
-        (errors.Unauthorized("ended", request=REQUEST, status=401), 502, "logged in to the server (ended)"),
+        (
+            errors.Unauthorized("ended", request=REQUEST, status=401),
+            502,
+            "logged in to the server (ended)",
+        ),
     ],
 )
 async def test_an_error_is_a_page_with_a_sentence(problem: Exception, status: int, text: str):
