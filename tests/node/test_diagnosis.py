@@ -45,10 +45,6 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         "needs",
     ),
     "the container crashes": (of_container("crashing", "exit 3"), "container"),
-    "the command does not exist": (
-        of_container("commandless", command=["/nothing"]),
-        "container",
-    ),
     "the container is never ready": (
         of_container("unready", readinessProbe={"exec": {"command": ["false"]}}),
         "probe",
