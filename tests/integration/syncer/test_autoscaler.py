@@ -46,6 +46,12 @@ PATIENCE = 120.0
 """Karpenter looks for nodes to remove each 10 s, and looks again 15 s later."""
 
 
+@pytest.fixture(autouse=True)
+def _linger(monkeypatch: pytest.MonkeyPatch, _short_linger: None) -> None:
+    """A pod that is being replaced is missing for longer than the other tests wait."""
+    monkeypatch.setattr("syncer.tenants.memory.grace_timers.GRACE_PERIOD_SECONDS", 5.0)
+
+
 @pytest.fixture(scope="module")
 def elastic_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A super cluster whose controllers hold pods to their budgets. It has no node."""
