@@ -66,7 +66,12 @@ class ProxiedExchange:
         self.keeps = True
 
     async def stream(self, piece: bytes) -> None:
-        """Give the client one more piece of an answer without an end."""
+        """Give the client one more piece of an answer without an end.
+
+        Raises ConnectionResetError if the client is gone. `drain` does not notice it each time.
+        """
+        if self._client.writer.is_closing():
+            raise ConnectionResetError("the client is gone")
         if not self.keeps:
             self.keeps = True
             framing = "Transfer-Encoding: chunked"
