@@ -62,7 +62,7 @@ async def collect_tenant_facts(client: Client, wanted: ObjectName, namespace: st
     facts = ObjectFacts(kind=wanted.kind, name=name, namespace=place, now=now, tenant_object=body)
     if wanted.is_custom:
         facts = await _add_rule(reader, facts, resource)
-    if resource.kind in object_kinds.WORKLOADS and body is not None:
+    if wanted.kind in object_kinds.WORKLOADS and body is not None:
         pod = await _find_pod(reader, body, place)
         if pod is None:
             return replace(facts, tenant_events=await _list_workload_events(reader, body, place))

@@ -101,9 +101,8 @@ async def _collect_both(
     tenant = specs.parse_virtual_cluster(body).tenant
     wanted: ObjectName | None = None
     facts: ObjectFacts | None = None
-    problem_facts: dict[str, Any] = {"is_tenant_known": False}
+    tenant_problem, missing = "", ""
     unknown: tuple[str, ...] = ()
-    missing = ""
     try:
         async with tenant_access.connect_tenant(connection, tenant) as client:
             wanted = await kind_discovery.find_object(client, query)
@@ -116,9 +115,12 @@ async def _collect_both(
         else:
             unknown = (problem.what,)
     except errors.KubeError as problem:
-        problem_facts["tenant_problem"] = describe_error(problem)
-    if facts is None or wanted is None:
+        if options.as_tenant and wanted is None and query.resource is None:
+            raise  # a tenant's view must not ask the super cluster for the kind
+        tenant_problem = describe_error(problem)
+    if wanted is None:
         wanted = await kind_discovery.find_object(connection.super_client, query)
+    if facts is None:
         facts = ObjectFacts(
             kind=wanted.kind,
             name=wanted.name,
@@ -126,7 +128,8 @@ async def _collect_both(
             now=datetime.now(UTC),
             ruled="Down" if wanted.is_custom else "",
             is_ruled_known=False,
-            **problem_facts,
+            tenant_problem=tenant_problem,
+            is_tenant_known=False,
         )
     if options.as_tenant:
         return facts

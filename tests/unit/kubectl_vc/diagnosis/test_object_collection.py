@@ -106,6 +106,14 @@ async def test_workload_is_replaced_by_its_first_pod_that_is_not_ready():
     assert (found.kind, found.name) == (PODS.kind, "bad")
 
 
+async def test_a_kind_of_another_group_is_no_workload():
+    """A Job of another group has pods of its own, and a selector means something else there."""
+    wanted = ObjectName(Resource("batch.example.com", "v1", "jobs", "Deployment"), "web")
+    client: Any = StubTenant(Deployment=[DEPLOYMENT], Pod=[pod(NOT_READY, name="bad")])
+    found = await object_collection.collect_tenant_facts(client, wanted, "shop")
+    assert (found.kind, found.name) == ("Deployment.batch.example.com", "web")
+
+
 async def test_workload_without_pods_has_the_events_of_its_replica_sets():
     owned = {"metadata": {"name": "web-1", "uid": "r", "ownerReferences": [{"uid": "d"}]}}
     events = [event("FailedCreate", "quota", uid="r"), event("Other", "x", uid="z")]

@@ -15,6 +15,7 @@ from kubectl_vc.diagnosis.layer_table import diagnose
 from kubectl_vc.diagnosis.layers import LAYERS
 from kubectl_vc.output.printers import ReportFormat
 from kubectl_vc.output.terminal import Terminal
+from kubeio import errors
 from tenancy.resources import PODS
 from tests.support.kubectl_vc.command_runner import invoke
 from tests.support.kubectl_vc.object_faults import (
@@ -121,6 +122,41 @@ async def test_tenant_view_reads_nothing_of_the_super_cluster(monkeypatch):
     await why.run_why(ConfigFlags(), Terminal(out, out), wanted="pod/web", options=options)
     assert read == ["VirtualCluster"]
     assert json.loads(out.getvalue())["layer"] == "none"
+
+
+async def test_tenant_view_does_not_ask_the_super_cluster_for_a_kind(monkeypatch):
+    """SEC-250: also if the tenant's API is down."""
+    asked: list[str] = []
+
+    class SuperClient:
+        async def get(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return virtual_cluster()
+
+        async def raw(self, _: str, path: str, **__: Any) -> bytes:
+            asked.append(path)
+            return b"{}"
+
+    class TenantClient:
+        async def raw(self, *_: Any, **__: Any) -> bytes:
+            raise errors.Unavailable("the API server is down")
+
+    @contextlib.asynccontextmanager
+    async def connect_super(*_: Any):
+        yield SuperConnection(SuperClient(), "default", is_explicit=False)  # type: ignore[arg-type]
+
+    @contextlib.asynccontextmanager
+    async def connect_tenant(*_: Any):
+        yield TenantClient()
+
+    monkeypatch.setattr(why, "connect_super_cluster", connect_super)
+    monkeypatch.setattr(tenant_access, "connect_tenant", connect_tenant)
+    out = io.StringIO()
+    options = why.WhyOptions(
+        virtual_cluster="web", as_tenant=True, manager_namespace="m", form=ReportFormat.JSON
+    )
+    with pytest.raises(errors.Unavailable):
+        await why.run_why(ConfigFlags(), Terminal(out, out), wanted="route/web", options=options)
+    assert asked == []
 
 
 def test_unreadable_sides_are_unknown():
