@@ -11,7 +11,8 @@ from kubeio.api.client import Client
 from kubeio.errors import Forbidden
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Resource
+from tenancy.resources import NAMESPACES, ROLE_BINDINGS, ROLES, Resource
+from tests.support.account_tokens import request_account_token
 from tests.support.eventually import eventually
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
@@ -162,16 +163,7 @@ class AdmissionStage:
 
 async def token(admin: Client, account: str = "vc-syncer") -> str:
     """Return a real token of an account of the chart."""
-    request = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 3600},
-    }
-    made = await admin.create(
-        SERVICE_ACCOUNTS, request, namespace=NAMESPACE, name=account, subresource="token"
-    )
-    found: str = made["status"]["token"]
-    return found
+    return await request_account_token(admin, NAMESPACE, account)
 
 
 async def refused(attempt: Callable[[], Awaitable[object]], policy: str = GATE) -> str:

@@ -19,6 +19,7 @@ from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import resources, wellknown
 from tests.chart.gate import AdmissionStage, token
+from tests.support.account_tokens import request_account_token
 from tests.support.controlplane import LocalControlPlane
 from tests.support.grants import build_account
 from tests.support.helm import NAMESPACE
@@ -64,20 +65,7 @@ async def bound_token(admin: Client, node: str) -> str:
         },
     }
     made = await admin.create(resources.PODS, pod)
-    reference = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": made["metadata"]["uid"]}
-    request = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 3600, "boundObjectRef": reference},
-    }
-    answer = await admin.create(
-        resources.SERVICE_ACCOUNTS,
-        request,
-        namespace=NAMESPACE,
-        name="vn-agent",
-        subresource="token",
-    )
-    return str(answer["status"]["token"])
+    return await request_account_token(admin, NAMESPACE, "vn-agent", bound_to=made)
 
 
 @contextlib.asynccontextmanager

@@ -154,7 +154,7 @@ def test_the_cluster_that_vc_manager_finds_is_the_one_that_is_confirmed():
 
 def looked(body: dict[str, Any]) -> super_cluster._TargetReconcile:
     return super_cluster._TargetReconcile(
-        means=fake_means(None),  # type: ignore[arg-type]
+        means=fake_means(None),
         body=body,
         name="c2",
         spec=super_clusters.SuperClusterSpec(),

@@ -131,7 +131,7 @@ class Backup:
             return False
         await plane.stop()
         store = await snapshots.restore_by_job(plane, tenant, snapshot, self._file)
-        means = fake_means(turn.stage.below)  # type: ignore[arg-type]
+        means = fake_means(turn.stage.below)
         await restore.raise_epoch(means, await self._fetch(), is_fork=False)
         await plane.restart_on_store(store)
         await self._report(request, "Complete")

@@ -17,13 +17,13 @@ from tenancy.resources import (
     NAMESPACES,
     NODES,
     PODS,
-    SERVICE_ACCOUNTS,
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from tests.chart.gate import marked, space, tenant
 from tests.chart.stolen_tokens import build_signing_request
 from tests.integration.kubectl_vc.conftest import TwoClusterUser, is_there, pod
+from tests.support.account_tokens import request_account_token
 from tests.support.grants import build_account
 from tests.support.names import fresh_name
 from tests.support.refusals import Attempt, check_passes, check_refused, list_streams
@@ -36,16 +36,8 @@ MODES = ("apiserver", "agent")
 async def steal(two: TwoClusterUser) -> str:
     """Return a token of the agent's account, requested with the stolen token of the syncer's."""
     endpoint = two.other.endpoint_with_token(token=(await two.credentials()).token)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     async with Client(endpoint) as syncer:
-        answer = await syncer.create(
-            SERVICE_ACCOUNTS,
-            {**request, "spec": {"expirationSeconds": 3600}},
-            namespace=two.plan.namespace,
-            name="vn-agent",
-            subresource="token",
-        )
-    return str(answer["status"]["token"])
+        return await request_account_token(syncer, two.plan.namespace, "vn-agent")
 
 
 @contextlib.asynccontextmanager

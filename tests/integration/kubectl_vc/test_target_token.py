@@ -15,10 +15,10 @@ from tenancy.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
     SECRETS,
-    SERVICE_ACCOUNTS,
 )
 from tests.chart.gate import marked, refused, space, tenant
 from tests.integration.kubectl_vc.conftest import TwoClusterUser
+from tests.support.account_tokens import request_account_token
 from tests.support.eventually import eventually
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -144,13 +144,6 @@ async def test_the_account_is_inside_the_gate_and_its_token_ends(two: TwoCluster
         head = {"metadata": {"name": "app", "namespace": below, **own}}
         await account.create(SECRETS, head)
         await account.delete(SECRETS, "app", namespace=below)
-        request = {"kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
         for each in ("vc-syncer", "vn-agent"):
-            await account.create(
-                SERVICE_ACCOUNTS,
-                {"apiVersion": "authentication.k8s.io/v1", **request},
-                namespace=two.plan.namespace,
-                name=each,
-                subresource="token",
-            )
+            await request_account_token(account, two.plan.namespace, each)
         await account.delete(NAMESPACES, below, uid=made["metadata"]["uid"])

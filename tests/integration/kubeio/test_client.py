@@ -11,6 +11,7 @@ from kubeio.api.client import Client
 from kubeio.config.loading import load_tenant_kubeconfig
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from tests.support import wires
+from tests.support.account_tokens import request_account_token
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name, fresh_namespace
@@ -215,17 +216,14 @@ async def test_a_renewed_token_file_is_read_again_after_a_401(tenant_plane, clie
     namespace = await fresh_namespace(client)
     account = fresh_name()
     await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": account, "namespace": namespace}})
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = await client.create(
-        SERVICE_ACCOUNTS, request, namespace=namespace, name=account, subresource="token"
-    )
+    token = await request_account_token(client, namespace, account)
     file = tmp_path / "token"
     file.write_text("expired")
     endpoint = tenant_plane.endpoint_with_token(token_file=file)
     async with Client(endpoint) as bearer:
         with pytest.raises(errors.Unauthorized):
             await bearer.list(PODS)
-        file.write_text(answer["status"]["token"] + "\n")
+        file.write_text(token + "\n")
         with pytest.raises(errors.Forbidden, match=account):
             await bearer.list(PODS)  # known now, and without rights
 

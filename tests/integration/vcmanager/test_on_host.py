@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -29,6 +28,7 @@ from kubeio.config.endpoint import Endpoint
 from tenancy import resources
 from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
 from tests.integration.vcmanager.hosted_control_plane import HostTenant, on_host, who
+from tests.support.account_tokens import request_account_token
 from tests.support.eventually import eventually
 from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import KeyPair
@@ -237,20 +237,13 @@ async def test_an_unauthenticated_client_may_only_read_the_health(tenant: HostTe
 @pytest.mark.parametrize("tenant", ["short"], indirect=True)
 async def test_tokens_name_the_tenants_own_issuer_and_end_when_they_say(tenant: HostTenant):
     async with Client(await tenant.endpoint("manager")) as manager:
-        body: dict[str, Any] = {"spec": {"expirationSeconds": 3600}}
-        made = await manager.create(
-            resources.SERVICE_ACCOUNTS,
-            body,
-            namespace="default",
-            name="default",
-            subresource="token",
-        )
-        payload = made["status"]["token"].split(".")[1]
+        token = await request_account_token(manager, "default", "default")
+        payload = token.split(".")[1]
         claims = yaml.safe_load(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         assert claims["iss"] == "https://kubernetes.default.svc.cluster.local"
         assert claims["exp"] - claims["iat"] == 3600
     serving = await tenant.pair("root-ca")
-    account = Endpoint(server=tenant.server, ca=serving.certificate, token=made["status"]["token"])
+    account = Endpoint(server=tenant.server, ca=serving.certificate, token=token)
     async with Client(account) as client:
         found = yaml.safe_load(await client.raw("GET", "/.well-known/openid-configuration"))
         assert found["issuer"] == claims["iss"]

@@ -30,6 +30,7 @@ from tests.integration.vcmanager.test_rotation import request, stage_of
 from tests.integration.vcmanager.test_rotation_on_host import is_refused
 from tests.integration.vcmanager.test_sleep import change, fall_asleep, is_asleep
 from tests.integration.vcmanager.test_snapshots import POD_A, POD_B, HostStore, store
+from tests.support.account_tokens import request_account_token
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from vcmanager.phases.etcd import member_config
@@ -250,14 +251,8 @@ async def test_a_tenant_that_sleeps_is_restored_asleep_and_wakes_with_the_data(s
 
 async def request_token(admin: Client, endpoint: Endpoint) -> Endpoint:
     """Return the API with a token of the ServiceAccount `default`."""
-    made = await admin.create(
-        resources.SERVICE_ACCOUNTS,
-        {"spec": {"expirationSeconds": 3600}},
-        namespace="default",
-        name="default",
-        subresource="token",
-    )
-    return Endpoint(server=endpoint.server, ca=endpoint.ca, token=made["status"]["token"])
+    token = await request_account_token(admin, "default", "default")
+    return Endpoint(server=endpoint.server, ca=endpoint.ca, token=token)
 
 
 async def await_token_secret(admin: Client, name: str, authority: bytes) -> str:

@@ -22,6 +22,7 @@ from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage
 from tests.integration.vcmanager.hosted_control_plane import HostTenant, materialise, start, who
 from tests.integration.vcmanager.test_rotation import request, stage_of
+from tests.support.account_tokens import request_account_token
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from vcmanager.pki import inventory, rotated_secrets, rotation
@@ -233,14 +234,8 @@ class Asker:
         """Request a token with the last kubeconfig, as a kubelet does for its pods."""
         admin = self.known[-1][0]
         async with Client(replace(admin, server=self.plane.get_ready_server())) as client:
-            made = await client.create(
-                resources.SERVICE_ACCOUNTS,
-                {"spec": {"expirationSeconds": 3600}},
-                namespace="default",
-                name="default",
-                subresource="token",
-            )
-        token = Endpoint(server=admin.server, ca=admin.ca, token=made["status"]["token"])
+            requested = await request_account_token(client, "default", "default")
+        token = Endpoint(server=admin.server, ca=admin.ca, token=requested)
         self.known[-1][1:] = [token]
 
     async def run(self, stop: asyncio.Event) -> None:

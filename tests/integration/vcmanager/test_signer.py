@@ -22,6 +22,7 @@ from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import NAMESPACE, ManagerStage
+from tests.support.account_tokens import request_account_token
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from vcmanager.agents import authorities, csr_signer
@@ -40,24 +41,11 @@ class AgentCredential:
 
     async def client(self, *, account: str = "vn-agent", bound: bool = True) -> Client:
         """Return a client with a token of an account, bound to the pod or not."""
-        spec: Object = {"expirationSeconds": 3600}
-        if bound:
-            metadata = self.pod["metadata"]
-            spec["boundObjectRef"] = {
-                "kind": "Pod",
-                "apiVersion": "v1",
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-            }
-        made = await self.stage.admin.create(
-            resources.SERVICE_ACCOUNTS,
-            {"spec": spec},
-            namespace=NAMESPACE,
-            name=account,
-            subresource="token",
+        token = await request_account_token(
+            self.stage.admin, NAMESPACE, account, bound_to=self.pod if bound else None
         )
         plane = self.stage.plane
-        return Client(Endpoint(server=plane.server, ca=plane.ca, token=made["status"]["token"]))
+        return Client(Endpoint(server=plane.server, ca=plane.ca, token=token))
 
     async def submit(self, client: Client, address: str = IP) -> str:
         """Ask for a certificate. Return the request's name."""

@@ -28,6 +28,7 @@ from tests.integration.vcmanager.conftest import NAMESPACE
 from tests.integration.vcmanager.test_targets import second, two_clusters  # noqa: F401 - fixtures
 from tests.integration.vcmanager.two_cluster_stage import TwoClusterStage
 from tests.support import grants, tls_sockets
+from tests.support.account_tokens import request_account_token
 from tests.support.eventually import eventually
 from tests.support.own_address import OWN, needs_address
 from tests.support.processes import ProgramProcess, free_port
@@ -157,14 +158,9 @@ async def scene(two_clusters: TwoClusterStage) -> JoinedTarget:  # noqa: F811 - 
     plan = TargetObjects(home["metadata"]["uid"])
     for resource, body in plan.build_objects():
         await two_clusters.there.apply(resource, body, field_manager="test")
-    answer = await two_clusters.there.create(
-        resources.SERVICE_ACCOUNTS,
-        {"spec": {"expirationSeconds": 3600}},
-        namespace=plan.namespace,
-        name=wellknown.SYNCER,
-        subresource="token",
+    two_clusters.token = await request_account_token(
+        two_clusters.there, plan.namespace, wellknown.SYNCER
     )
-    two_clusters.token = answer["status"]["token"]
     account = {"metadata": {"name": ACCOUNT, "namespace": NAMESPACE}}
     with suppress(errors.AlreadyExists):
         await stage.admin.create(resources.SERVICE_ACCOUNTS, account)
@@ -370,14 +366,7 @@ async def home_token(scene: JoinedTarget) -> bytes:
         "data": {agent_permissions.DOCUMENT_KEY: access()[agent_permissions.DOCUMENT_KEY]},
     }
     await admin.apply(resources.CONFIG_MAPS, body, field_manager="test")
-    answer = await admin.create(
-        resources.SERVICE_ACCOUNTS,
-        {"spec": {"expirationSeconds": 3600}},
-        namespace=NAMESPACE,
-        name=ACCOUNT,
-        subresource="token",
-    )
-    return str(answer["status"]["token"]).encode()
+    return (await request_account_token(admin, NAMESPACE, ACCOUNT)).encode()
 
 
 @asynccontextmanager

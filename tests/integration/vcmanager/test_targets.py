@@ -21,6 +21,7 @@ from tenancy import ownership, resources, super_clusters, wellknown
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, SERVICE_RANGE, ManagerStage
 from tests.integration.vcmanager.two_cluster_stage import ACCOUNT, TwoClusterStage, grant
+from tests.support.account_tokens import request_account_token
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
@@ -70,19 +71,12 @@ async def two_clusters(
     stage: ManagerStage, second: LocalControlPlane
 ) -> AsyncIterator[TwoClusterStage]:
     async with Client(second.endpoint) as there:
-        answer = await there.create(
-            resources.SERVICE_ACCOUNTS,
-            {"spec": {"expirationSeconds": 3600}},
-            namespace="default",
-            name=ACCOUNT,
-            subresource="token",
-        )
         yield TwoClusterStage(
             stage=stage,
             second=second,
             there=there,
             name=fresh_name("c"),
-            token=answer["status"]["token"],
+            token=await request_account_token(there, "default", ACCOUNT),
             targets=stage.means.target_clients,
         )
         await stage.means.target_clients.__aexit__(None, None, None)

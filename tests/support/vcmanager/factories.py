@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kubeio import errors
+from kubeio.api.client import Client
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.specs import ClusterVersionSpec, VirtualClusterSpec, parse_cluster_version
@@ -154,7 +155,7 @@ class RecordingClient:
             raise self.problems[verb, name]
 
 
-def fake_means(super_client: RecordingClient, **more: Any) -> ReconcileContext:
+def fake_means(super_client: RecordingClient | Client | None, **more: Any) -> ReconcileContext:
     """Return means over a stand-in for the super cluster."""
     return ReconcileContext(
         super_client=super_client,  # type: ignore[arg-type]
