@@ -17,7 +17,7 @@ import pytest
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import resources, wellknown
-from tests.integration.vcmanager.conftest import ManagerStage
+from tests.integration.vcmanager.conftest import SERVICE_RANGE, ManagerStage
 from tests.support import oidc_provider
 from tests.support.controlplane import LocalControlPlane, running
 from tests.support.eventually import eventually
@@ -80,6 +80,11 @@ class Tenant:
     async def condition(self) -> Object:
         return await self.stage.condition(self.cluster, wellknown.AUTHENTICATION_READY) or {}
 
+    async def unmet_conditions(self) -> list[Object]:
+        """Return the conditions that are not True. The phases after the first one set none."""
+        found = (await self.stage.fresh(self.cluster)).get("status", {}).get("conditions", [])
+        return [each for each in found if each["status"] != "True"]
+
     async def settle(self, reason: str) -> Object:
         """Work until the condition has a reason."""
         for _ in range(180):
@@ -87,7 +92,7 @@ class Tenant:
             if found.get("reason") == reason:
                 return found
             await asyncio.sleep(0.5)
-        raise AssertionError(f"never {reason}: {await self.condition()}")
+        raise AssertionError(f"never {reason}: {await self.unmet_conditions()}")
 
     async def settle_absent(self) -> None:
         """Work until there is no such condition."""
@@ -110,6 +115,7 @@ async def tenant(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[Tenant]:
     await stage.bring_up(cluster)
     plane = LocalControlPlane(
         tmp_path / "tenant",
+        service_range=SERVICE_RANGE,  # vc-manager creates a Service of the tenant's own range
         api_args={"authentication-config": str(path)},
         controllers=("serviceaccount-controller",),
     )
