@@ -78,13 +78,20 @@ class _Assignments:
     """Values of names in one scope, by line."""
 
     def __init__(self, body: Iterable[ast.AST], outer: _Assignments | None = None) -> None:
-        """Read the assignments of a whole name."""
+        """Read the assignments of a whole name. `name += more` adds to the value before it."""
         self._outer = outer
         self._values: dict[str, list[tuple[int, ast.expr]]] = {}
         for node in body:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 rows = self._values.setdefault(node.targets[0].id, [])
                 rows.append((node.lineno, node.value))
+            elif (
+                isinstance(node, ast.AugAssign)
+                and isinstance(node.target, ast.Name)
+                and _is_text(node.value)  # not a count
+            ):
+                sum_ = ast.BinOp(node.target, node.op, node.value)
+                self._values.setdefault(node.target.id, []).append((node.lineno, sum_))
 
     def get(self, name: str, line: int) -> ast.expr | None:
         """Return the last value before a line. A constant of the module has no line."""
@@ -109,6 +116,12 @@ def _read_call(node: ast.Call, known: _Assignments) -> RuleUse | None:
     if not rule or _ANY in rule:
         return None  # the rule comes from a table, which is read where it is written
     return RuleUse(rule, path.replace(_ANY, "*"), text)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def _format(node: ast.expr, known: _Assignments) -> str:

@@ -15,6 +15,11 @@ def check(value, rule):
     yield RejectionProblem(_RULE, f"spec.items[{value}]", text)
     text = f"names {value}, " "which is taken"
     yield RejectionProblem("c-rule", path="spec", text=text)
+    count = 0
+    count += len(value)
+    text = f"has {count} items."
+    text += " Use fewer"
+    yield RejectionProblem("d-rule", "spec", text)
     yield RejectionProblem(rule.rule, "spec", rule.text)
 """
 
@@ -26,6 +31,7 @@ def test_each_rule_has_the_sentence_that_was_assigned_last(tmp_path, monkeypatch
         RuleUse("a-rule", "", "must not be set. Remove it"),
         RuleUse("b-rule", "spec.items[*]", "is too long. Shorten it"),
         RuleUse("c-rule", "spec", "names ..., which is taken"),
+        RuleUse("d-rule", "spec", "has 0 items. Use fewer"),
     ]
 
 
