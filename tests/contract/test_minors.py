@@ -32,6 +32,13 @@ def test_there_is_a_kubectl_of_the_newest_minor_and_of_the_two_before():
     assert [f"1.{newest - step}" for step in range(3)] == list(minors.MINORS)
 
 
+def test_the_page_of_supported_versions_has_each_minor():
+    page = (product.REPOSITORY / "docs" / "support.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| tenant |")]
+    tested = ", ".join(BUILT[minor] for minor in MINORS)
+    assert f"| {', '.join(MINORS)} | {tested}. The default is {catalog.DEFAULT_MINOR} |" in row
+
+
 @pytest.mark.parametrize("minor", MINORS)
 def test_what_a_minor_means_is_what_the_testbed_has_images_of(minor: str):
     release = versions.resolve_release("v", ClusterVersionSpec(kubernetes_version=minor))

@@ -38,9 +38,9 @@ def shop(make_tenant: Callable[..., TenantAdmin]) -> TenantAdmin:
 
 @contextmanager
 def reader(
-    super_cluster: SuperClusterAdmin, tenant: TenantAdmin, *, policy: str, value: str
+    super_cluster: SuperClusterAdmin, tenant: TenantAdmin, *, policy: str, value: str = ""
 ) -> Iterator[None]:
-    """Bind the tenant to no policy at the end of a page, and switch the value of the chart off."""
+    """Bind the tenant to no policy at the end of a page, and switch a value of the chart off."""
     try:
         yield
     finally:
@@ -48,8 +48,9 @@ def reader(
         kubectl = super_cluster.kubectl
         kubectl.run("patch", "virtualcluster", tenant.name, "--type=merge", "-p", none)
         kubectl.run("delete", "tenantpolicy", policy, "--ignore-not-found")
-        off = (*chart.KUBELET_UPSTREAM, f"{value}=false")
-        chart.install(super_cluster.cluster, StepPrinter(), values=off)
+        if value:
+            off = (*chart.KUBELET_UPSTREAM, f"{value}=false")
+            chart.install(super_cluster.cluster, StepPrinter(), values=off)
 
 
 def walk(page: str, super_cluster: SuperClusterAdmin, tenant: TenantAdmin, folder: Path) -> None:
@@ -67,6 +68,15 @@ def walk(page: str, super_cluster: SuperClusterAdmin, tenant: TenantAdmin, folde
 def delete_all(tenant: TenantAdmin, kinds: str) -> None:
     """Delete the objects of a page in the namespace `default` of the tenant."""
     tenant.kubectl.run("delete", kinds, "--all", timeout=180)
+
+
+@pytest.mark.thorough
+def test_the_page_of_storage(super_cluster: SuperClusterAdmin, shop: TenantAdmin, tmp_path: Path):
+    """The provisioner is the one of the testbed."""
+    with reader(super_cluster, shop, policy="team-a-storage"):
+        walk("storage", super_cluster, shop, tmp_path)
+        delete_all(shop, "pods,persistentvolumeclaims")
+    super_cluster.kubectl.run("delete", "storageclass", "fast")
 
 
 def test_the_page_of_networks(super_cluster: SuperClusterAdmin, shop: TenantAdmin, tmp_path: Path):
@@ -132,9 +142,9 @@ def test_the_page_of_snapshots(super_cluster: SuperClusterAdmin, shop: TenantAdm
     snapshots.stop(super_cluster.cluster)
 
 
-@pytest.mark.thorough
-def test_the_page_of_routes(super_cluster: SuperClusterAdmin, shop: TenantAdmin, tmp_path: Path):
-    """Traefik is the gateway, in a namespace of its own."""
+@pytest.fixture(scope="module")
+def traefik(super_cluster: SuperClusterAdmin) -> Iterator[None]:
+    """Traefik for Gateways and Ingresses, in a namespace of its own."""
     kubectl = super_cluster.kubectl
     publish(gateway.build(StepPrinter()), super_cluster.cluster.places.registry)
     for file in gateway.list_definitions():
@@ -146,12 +156,36 @@ def test_the_page_of_routes(super_cluster: SuperClusterAdmin, shop: TenantAdmin,
         "metadata": {"name": "traefik"},
         "spec": {"controllerName": gateway.CONTROLLER},
     }
-    kubectl.apply(*gateway.build_objects("traefik"), gateway_class)
+    ingress_class = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IngressClass",
+        "metadata": {"name": "traefik"},
+        "spec": {"controller": gateway.INGRESS_CONTROLLER},
+    }
+    kubectl.apply(*gateway.build_objects("traefik"), gateway_class, ingress_class)
+    ports = ("--port=80", f"--target-port={gateway.PORT}")
+    kubectl.run("-n", "traefik", "expose", "deployment/traefik", *ports)
     kubectl.run("-n", "traefik", "rollout", "status", "deployment/traefik", "--timeout=120s")
+    yield
+    kubectl.run("delete", "namespace", "traefik", timeout=120)
+    kubectl.run("delete", "clusterrole,clusterrolebinding", "traefik-gateway")
+    kubectl.run("delete", "ingressclass", "traefik")
+    for file in gateway.list_definitions():
+        kubectl.run("delete", "-f", str(file), timeout=120)
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("traefik")
+def test_the_page_of_routes(super_cluster: SuperClusterAdmin, shop: TenantAdmin, tmp_path: Path):
     with reader(super_cluster, shop, policy="team-a", value="syncRules.gatewayApi.enabled"):
         walk("gateway-api", super_cluster, shop, tmp_path)
         shop.kubectl.run("delete", "namespace", "web", "gateways", timeout=120)
-    kubectl.run("delete", "namespace", "traefik", "gateways", timeout=120)
-    kubectl.run("delete", "clusterrole,clusterrolebinding", "traefik-gateway")
-    for file in gateway.list_definitions():
-        kubectl.run("delete", "-f", str(file), timeout=120)
+    super_cluster.kubectl.run("delete", "namespace", "gateways", timeout=120)
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("traefik")
+def test_the_page_of_ingresses(super_cluster: SuperClusterAdmin, shop: TenantAdmin, tmp_path: Path):
+    with reader(super_cluster, shop, policy="team-a-ingress"):
+        walk("ingress", super_cluster, shop, tmp_path)
+        shop.kubectl.run("delete", "namespace", "web", timeout=120)

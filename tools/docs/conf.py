@@ -13,14 +13,24 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = {
-    "Evaluate": ("README", "docs/compare", "docs/limits", "docs/faq", "docs/conformance"),
+    "Evaluate": (
+        "README",
+        "docs/compare",
+        "docs/limits",
+        "docs/faq",
+        "docs/support",
+        "docs/conformance",
+    ),
     "Tutorials": ("docs/tutorials/*",),
     "How to, platform administrator": (
-        *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/install-managed"),
+        *("docs/install", "docs/install-kind", "docs/install-k3s", "docs/install-kubeadm"),
+        "docs/install-managed",
         *("docs/move-from-vcluster", "docs/usage", "docs/policy", "docs/untrusted-tenants"),
         *(
             "docs/sync-rules",
+            "docs/storage",
             "docs/volume-snapshots",
+            "docs/ingress",
             "docs/gateway-api",
             "docs/dynamic-resources",
             "docs/networks",

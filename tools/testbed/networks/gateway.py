@@ -1,4 +1,4 @@
-"""Traefik as a gateway with Gateway API: its image, its definitions, and its objects.
+"""Traefik for Gateway API and Ingresses: its image, its definitions, and its objects.
 
 Traefik has its data plane in Go, and its Go module is served. Envoy Gateway is a Go module, but
 Envoy itself is not one.
@@ -19,6 +19,7 @@ from tools.testbed.cluster.api import Object
 from tools.testbed.progress import StepPrinter
 
 CONTROLLER = "traefik.io/gateway-controller"
+INGRESS_CONTROLLER = "traefik.io/ingress-controller"
 PORT = 8080
 _NAME = "traefik"
 _API = "sigs.k8s.io/gateway-api"
@@ -48,6 +49,8 @@ def build_objects(namespace: str) -> list[Object]:
         "args": [
             "--providers.kubernetesgateway",
             f"--providers.kubernetesgateway.statusaddress.hostname={_NAME}.{namespace}",
+            "--providers.kubernetesingress",
+            f"--providers.kubernetesingress.ingressendpoint.hostname={_NAME}.{namespace}",
             f"--entrypoints.web.address=:{PORT}",
             "--global.checknewversion=false",
             "--log.level=INFO",
@@ -97,7 +100,7 @@ def _get_image() -> str:
     return f"{images.PREFIX}/{_NAME}:v{version}"
 
 
-# As in Traefik's documentation of the provider, with the kinds of the standard channel.
+# As in Traefik's documentation of both providers, with the kinds of the standard channel.
 _RULES = """
 - {apiGroups: [""], resources: [namespaces, services, secrets, configmaps, nodes],
    verbs: [get, list, watch]}
@@ -107,4 +110,7 @@ _RULES = """
   resources: [gatewayclasses/status, gateways/status, httproutes/status, grpcroutes/status,
     tcproutes/status, tlsroutes/status, referencegrants/status, backendtlspolicies/status]
   verbs: [update]
+- {apiGroups: [networking.k8s.io], resources: [ingresses, ingressclasses],
+   verbs: [get, list, watch]}
+- {apiGroups: [networking.k8s.io], resources: [ingresses/status], verbs: [update]}
 """
