@@ -59,6 +59,9 @@ class FaultyAnswer:
         """A piece of the endless answer."""
         self._writer.write(b"%x\r\n%s\r\n" % (len(content), content))
         await self._writer.drain()
+        # Under TLS, drain neither waits nor fails while the loss of the connection waits to be
+        # reported. Without this turn of the loop, an endless answer would run for ever.
+        await asyncio.sleep(0)
 
     async def event(self, kind: str, body: dict[str, Any]) -> None:
         """An event of a watch."""
