@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -34,14 +35,23 @@ NAME, COUNTER = "replicated", "counter"
 PAUSE = 0.1
 
 
-def cluster_version(minor: str, replicas: int) -> dict[str, object]:
+def cluster_version(minor: str, replicas: int, suffix: str = "", **spec: Any) -> dict[str, Any]:
     """Return a ClusterVersion of the short form."""
     return {
         "apiVersion": "tenancy.x-k8s.io/v1alpha1",
         "kind": "ClusterVersion",
-        "metadata": {"name": f"v{minor}-{replicas}"},
-        "spec": {"kubernetesVersion": minor, "replicas": replicas, "serviceType": "NodePort"},
+        "metadata": {"name": f"v{minor}-{replicas}{suffix}"},
+        "spec": {
+            "kubernetesVersion": minor,
+            "replicas": replicas,
+            "serviceType": "NodePort",
+            **spec,
+        },
     }
+
+
+ENCRYPTED = "-encrypted"
+SECRETBOX = {"provider": "secretbox"}
 
 
 @dataclass
@@ -137,8 +147,11 @@ def use(admin: SuperClusterAdmin, version: str) -> None:
     admin.kubectl.run("patch", "virtualcluster", NAME, "--type=merge", "-p", patch)
 
 
-def settle(admin: SuperClusterAdmin, tenant: TenantAdmin, replicas: int, image: str = "") -> None:
-    """Wait until the control plane has its replicas, all of one version, and etcd its members."""
+def settle(admin: SuperClusterAdmin, tenant: TenantAdmin, replicas: int, text: str = "") -> None:
+    """Wait until the control plane has its replicas, all of one version, and etcd its members.
+
+    The template of the API server must have the text, such as a flag or a part of the image.
+    """
 
     def is_settled() -> bool:
         for name in ("etcd", "apiserver"):
@@ -149,12 +162,12 @@ def settle(admin: SuperClusterAdmin, tenant: TenantAdmin, replicas: int, image: 
                 return False
             if status.get("observedGeneration") != found["metadata"]["generation"]:
                 return False
-            if name == "apiserver" and image not in str(found["spec"]["template"]):
+            if name == "apiserver" and text not in str(found["spec"]["template"]):
                 return False
         condition = admin.condition(NAME, "EtcdMembersReady") or {}
         return condition.get("status") == "True"
 
-    until(is_settled, f"{replicas} replicas of {image or 'any version'}", 600)
+    until(is_settled, f"{replicas} replicas of {text or 'any version'}", 600)
 
 
 def test_no_request_fails_when_replicas_come_go_change_or_are_lost(
@@ -202,9 +215,18 @@ def test_no_request_fails_when_replicas_come_go_change_or_are_lost(
         use(three_nodes, "v1.36-3")
         settle(three_nodes, tenant, 3, "1.36")
 
+        client.phase = "renewed leaves"
+        kubectl.run("vc", "certs", "renew", NAME, "--timeout", "15m", timeout=1000)
+        settle(three_nodes, tenant, 3)
+
+        client.phase = "encryption"
+        kubectl.apply(cluster_version("1.36", 3, ENCRYPTED, encryption=SECRETBOX))
+        use(three_nodes, f"v1.36-3{ENCRYPTED}")
+        settle(three_nodes, tenant, 3, "encryption-provider-config")
+
         client.phase = "three to one"
-        three_nodes.kubectl.apply(cluster_version("1.36", 1))
-        use(three_nodes, "v1.36-1")
+        kubectl.apply(cluster_version("1.36", 1, ENCRYPTED, encryption=SECRETBOX))
+        use(three_nodes, f"v1.36-1{ENCRYPTED}")
         settle(three_nodes, tenant, 1)
     print(f"asked {dict(client.asked)}, longest silence {client.longest}")
     for each in client.failed:
