@@ -14,7 +14,7 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry, Store
 from syncer.clusters.ruled_caches import RuledCacheOptions, RuledCaches
-from syncer.rules.custom import hostnames, references
+from syncer.rules.custom import hostnames, mirror_owner
 from tenancy import wellknown
 from tenancy.resources import SYNC_RULES
 from tenancy.sync_rules.specs import SyncRule, is_reported
@@ -31,7 +31,7 @@ def list_owners(rule: SyncRule, entry: Entry) -> Iterable[str]:
     """Return the index values of a shown object: the super namespace of its one owner."""
     if rule.spec.mirror_owner is None:
         return ()
-    owner = references.find_owner_namespace(rule, entry.decode())
+    owner = mirror_owner.find_owner_namespace(rule, entry.decode())
     return (owner,) if owner is not None else ()
 
 

@@ -13,7 +13,7 @@ from syncer.handlers import dependents
 from syncer.handlers.super_events import SuperEvents
 from syncer.handlers.tenant_events import suspect_drift
 from syncer.model.keys import ADDRESS, NODE, VOLUME, Key
-from syncer.rules.custom import references
+from syncer.rules.custom import mirror_owner
 from syncer.rules.network.cluster_ips import parse_address
 from syncer.rules.network.ingress_hosts import index_by_host
 from syncer.rules.nodes.node_agents import index_by_target as served
@@ -142,7 +142,7 @@ class HomeEvents(SuperEvents):
         if rule is None or rule.spec.mirror_owner is None:
             return list(self.sessions.values())
         bodies = [each.decode() for each in (old, new) if each is not None]
-        named = {references.find_owner_namespace(rule, body) or "" for body in bodies}
+        named = {mirror_owner.find_owner_namespace(rule, body) or "" for body in bodies}
         spaces = [self._home.stores["Namespace"].get("", name) for name in named]
         uids = {space.labels.get(wellknown.VC_UID, "") for space in spaces if space is not None}
         return [self.sessions[uid] for uid in uids if uid in self.sessions]

@@ -11,58 +11,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeio.cache.store import Entry
 from syncer.model import mirrored_kinds, references
 from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
-from syncer.model.unstructured import as_mapping
+from syncer.rules.custom import mirror_owner
 from syncer.rules.network import ingress_paths
 from syncer.rules.registry import KINDS_BY_NAME
-from tenancy import wellknown
 from tenancy.sync_rules import field_paths
 from tenancy.sync_rules.checks import CLASS_KINDS, REFERENCE_KINDS
 from tenancy.sync_rules.specs import RuleReference, SyncRule
 
 REFERENCE = "sync-rule-reference"
-OTHER_NAMESPACE = "another-namespace"
-"""Replaces a namespace in a status that is not the tenant's."""
 _NOT_SYNCED = (
     "names the kind {kind}, which is not synced for you. Name another kind, or ask your platform"
     " administrator to select its SyncRule in the TenantPolicy"
 )
-
-
-def is_shown(rule: SyncRule, entry: Entry, view: TenantView) -> bool:
-    """Return whether a rule shows a tenant a super object. Copies of tenants are never shown."""
-    if not rule.spec.selector.matches(entry.labels) or wellknown.CONTROLLED in entry.labels:
-        return False
-    if rule.spec.mirror_owner is None:
-        return True
-    owner = find_owner_namespace(rule, entry.decode())
-    return owner is not None and view.get_tenant_namespace(owner) is not None
-
-
-def find_owner_namespace(rule: SyncRule, body: Mapping[str, Any]) -> str | None:
-    """Return the super namespace that an object with one owner names, or None.
-
-    Hazard: with two references, a tenant would see the names of another one. Such an object has no
-    owner.
-    """
-    owner = rule.spec.mirror_owner
-    places = list(field_paths.iterate_places(body, owner.path)) if owner is not None else []
-    found = [as_mapping(holder[key]).get("namespace") for holder, key, _ in places]
-    return found[0] if len(found) == 1 and isinstance(found[0], str) and found[0] else None
-
-
-def restore_owner_namespace(rule: SyncRule, shown: dict[str, Any], view: TenantView) -> None:
-    """Replace the super namespace of the owner with the tenant's name, in place."""
-    owner = rule.spec.mirror_owner
-    for holder, key, _ in field_paths.iterate_places(shown, owner.path) if owner else ():
-        found = holder[key]
-        if isinstance(found, dict):
-            found["namespace"] = (
-                view.get_tenant_namespace(found.get("namespace", "")) or OTHER_NAMESPACE
-            )
 
 
 def names_kind(rule: SyncRule, kind: str) -> bool:
@@ -166,7 +129,7 @@ class ReferenceWalk:
         mirror = target.spec.mirror
         source = mirror.source_namespace if mirror is not None else ""
         entry = self.view.get_shown_source(kind, source, name)
-        if entry is None or not is_shown(target, entry, self.view):
+        if entry is None or not mirror_owner.is_shown(target, entry, self.view):
             self.is_forbidden |= entry is not None  # an absent one may just be recreated
             self._report(where, f"is no {kind} that this cluster offers. Choose another one")
 
@@ -255,4 +218,4 @@ def restore_namespaces(
         for holder, key, _ in field_paths.iterate_places({"status": status}, path):
             found = holder[key]
             if isinstance(found, dict) and found.get("namespace"):
-                found["namespace"] = known.get(found["namespace"], OTHER_NAMESPACE)
+                found["namespace"] = known.get(found["namespace"], mirror_owner.OTHER_NAMESPACE)

@@ -30,7 +30,7 @@ from syncer.model.rejections import ForbiddenObjectError, RejectedError
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping
 from syncer.rules import status_ownership
-from syncer.rules.custom import field_tables, hostnames, references
+from syncer.rules.custom import field_tables, hostnames, mirror_owner, references
 from syncer.rules.registry import SyncDirection, SyncedKind, UpdateMethod
 from syncer.rules.status_ownership import StatusOwnership
 from tenancy import names
@@ -298,7 +298,7 @@ class RuledMirror:
 
     def is_selected(self, entry: Entry, view: TenantView) -> bool:
         """Return whether the rule shows a tenant a super object."""
-        return references.is_shown(self.rule, entry, view)
+        return mirror_owner.is_shown(self.rule, entry, view)
 
     def show_status(self, _: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
         """Return a super object with the shown parts of its status."""
@@ -312,7 +312,7 @@ class RuledMirror:
             metadata["namespace"] = mirror.tenant_namespace
         fields = {name: value for name, value in super_x.items() if name in self._table}
         copied = FieldWalk().walk_fields(fields, self._table, "")
-        references.restore_owner_namespace(self.rule, copied, view)
+        mirror_owner.restore_owner_namespace(self.rule, copied, view)
         return {
             "apiVersion": self.rule.resource.api_version,
             "kind": self.rule.resource.kind,
