@@ -77,8 +77,9 @@ def _is_unreadable(facts: ObjectFacts) -> bool:
 async def _collect(access: ConfigFlags, query: ObjectQuery, options: WhyOptions) -> ObjectFacts:
     namespace = access.namespace or DEFAULT_NAMESPACE
     if not options.virtual_cluster:
-        async with connect_super_cluster(access) as connection:
-            tenant_client = connection.super_client  # the kubeconfig is the tenant's own
+        # The kubeconfig is the tenant's own, also in a context of `kubectl vc connect`.
+        async with connect_super_cluster(access, is_super=False) as connection:
+            tenant_client = connection.super_client
             wanted = await kind_discovery.find_object(tenant_client, query)
             return await object_collection.collect_tenant_facts(
                 tenant_client, wanted, connection.namespace

@@ -55,6 +55,32 @@ def test_bad_input_is_one_clear_sentence(words, code, said):
     assert done.stderr.count("\n") == (2 if code == 2 else 1), "usage errors name the help"
 
 
+CONNECTED = """
+clusters:
+- {name: home, cluster: {server: "https://127.0.0.1:7"}}
+- {name: tenant, cluster: {server: "https://127.0.0.1:9"}}
+users: [{name: ann, user: {token: t}}]
+contexts:
+- {name: home, context: {cluster: home, user: ann}}
+- name: vc
+  context:
+    cluster: tenant
+    user: ann
+    extensions: [{name: kubectl-vc, extension: {superContext: home}}]
+current-context: vc
+"""
+
+
+@pytest.mark.parametrize(("words", "port"), [((), 9), (("--vc", "shop"), 7)])
+def test_a_connected_context_is_the_tenants_unless_a_virtual_cluster_is_named(
+    words, port, tmp_path
+):
+    path = tmp_path / "config"
+    path.write_text(CONNECTED)
+    done = invoke("why", "pod/web", "--kubeconfig", str(path), *words)
+    assert f"127.0.0.1:{port}" in done.stderr
+
+
 def report(found):
     """Return the lines of a report by their heads."""
     lines = why.build_report(found, diagnose(found, LAYERS)).splitlines()
