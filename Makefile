@@ -120,7 +120,7 @@ node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenan
 	@$(call named,$(call tried,$(shard),-m 'not thorough and not slow' tests/node))
 
 # Node tests mostly wait for pods. The others have the processors meanwhile.
-test: .venv/ready ## unit, property, integration and node tests (20 min)
+test: .venv/ready ## unit, property, integration and node tests (25 min)
 	$(call prepare,test)
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory --jobs=2 node properties integration NAMED=1

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 from kubectl_vc import app
 from kubectl_vc.client.config_flags import ConfigFlags
@@ -31,7 +30,8 @@ _COMPLETE_FILES, _COMPLETE_NOTHING_ELSE = (
 )  # ShellCompDirective of cobra: the default, and NoFileComp
 _HELP_FLAGS = {"-h": "Show the help and exit.", "--help": "Show the help and exit."}
 _VERBS_WITH_NEW_NAMES = frozenset({"create", "join"})
-_PATHS_BY_OUTPUT = frozenset({"create", "kubeconfig"})
+_PATHS = frozenset({"FILE", "PATH"})
+"""Placeholders of flags and arguments that name a file."""
 
 
 class WordKind(Enum):
@@ -63,6 +63,8 @@ class CompletionVerb:
     """Spellings of the flags that have no value."""
     choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Allowed values by each spelling of a flag. A flag without an entry takes any."""
+    files: frozenset[str] = frozenset()
+    """Spellings of the flags whose value is a file."""
     takes_command: bool = False
     """Whether a command follows two hyphens."""
     takes_name: bool = False
@@ -90,13 +92,8 @@ _FLAG_VALUES: Mapping[str, WordKind] = {
     "-n": WordKind.NAMESPACE,
     "--context": WordKind.CONTEXT,
     "--target-context": WordKind.CONTEXT,
-    "--target-kubeconfig": WordKind.FILE,
-    "--kubelet-ca": WordKind.FILE,
     "--from": WordKind.SNAPSHOT,
     "--cluster-version": WordKind.CLUSTER_VERSION,
-    "--filename": WordKind.FILE,
-    "-f": WordKind.FILE,
-    "--kubeconfig": WordKind.FILE,
 }
 
 _LOOKED_UP = frozenset(
@@ -157,7 +154,7 @@ def locate_word(words: Sequence[str], known: Mapping[str, CompletionVerb]) -> Cu
         return CursorPosition(kind, before[0])
     values, positionals, pending = _parse_words(before[1:], verb)
     if pending:
-        kind = _get_value_kind(pending, before[0], verb)
+        kind = _get_value_kind(pending, verb)
         return CursorPosition(kind, before[0], values, pending)
     if last.startswith("-"):
         return CursorPosition(WordKind.FLAG, before[0], values)
@@ -202,7 +199,9 @@ def _build_verb(
     switches = {*_HELP_FLAGS} | {
         spelling for each in options if each.has_bare_form for spelling in each.spellings
     }
-    has_argument = any(not each.after_dashes for each in command.positionals)
+    arguments = [each for each in command.positionals if not each.after_dashes]
+    if arguments and arguments[0].metavar in _PATHS:
+        names = WordKind.FILE
     return CompletionVerb(
         help=command.summary,
         flags=flags,
@@ -213,8 +212,14 @@ def _build_verb(
             for spelling in each.spellings
             if _list_choices(each)
         },
+        files=frozenset(
+            spelling
+            for each in options
+            for spelling in each.spellings
+            if each.option.metavar in _PATHS
+        ),
         takes_command=any(each.after_dashes for each in command.positionals),
-        takes_name=has_argument and name not in _VERBS_WITH_NEW_NAMES,
+        takes_name=bool(arguments) and name not in _VERBS_WITH_NEW_NAMES,
         name_kind=WordKind.SHELL if name == "completion" else names,
     )
 
@@ -238,16 +243,16 @@ def _parse_words(words: Sequence[str], verb: CompletionVerb) -> tuple[dict[str, 
 
 def _list_choices(flag: Flag) -> tuple[str, ...]:
     """Return the values of a flag that the shell offers."""
-    if flag.long == "--output" and not flag.choices and flag.kind is not Path:
+    if flag.long == "--output" and not flag.choices and flag.option.metavar not in _PATHS:
         return (*(form.value for form in OutputFormat), "jsonpath=", "custom-columns=")
     return flag.choices
 
 
-def _get_value_kind(flag: str, verb: str, known: CompletionVerb) -> WordKind:
+def _get_value_kind(flag: str, known: CompletionVerb) -> WordKind:
     if flag in known.choices:
         return WordKind.CHOICE
-    if flag in ("-o", "--output"):
-        return WordKind.FILE if verb in _PATHS_BY_OUTPUT else WordKind.NOTHING
+    if flag in known.files:
+        return WordKind.FILE
     return _FLAG_VALUES.get(flag, WordKind.NOTHING)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.reference import markdown
 from tools.testbed import versions
-from tools.testbed.artifacts import images, product
+from tools.testbed.artifacts import haproxy, images, product
 
 _HEAD = markdown.build_head(
     "Images",
@@ -17,6 +17,7 @@ _COMPONENTS = {
     "vc-syncer": "Syncs objects",
     "vn-agent": "Answers kubelet requests of tenants on each node",
 }
+_PROXY_PURPOSE = "Proxy for the APIs of all tenants, with the chart value apiProxy.enabled"
 _PROGRAMS = {
     "etcd": "Store of a tenant",
     "kube-apiserver": "API server of a tenant",
@@ -30,6 +31,8 @@ def build_page() -> str:
     """Return the page."""
     version = product.version()
     ours = [(markdown.quote(f"{name}:{version}"), text) for name, text in _COMPONENTS.items()]
+    proxy = haproxy.IMAGE.removeprefix(f"{images.PREFIX}/")
+    ours.append((markdown.quote(proxy), _PROXY_PURPOSE))
     rows = []
     for recipe in images.for_tenants():
         name = recipe.name.removeprefix(f"{images.PREFIX}/")

@@ -12,7 +12,7 @@ from vnagent import settings
 from vnagent.upstream import kubelet
 
 MANAGER_PORT = 8080
-"""Port of vc-manager and the syncer. The chart has it."""
+"""Port of vc-manager, the syncer and the api-proxy. The chart has it."""
 PROXY_STATUS_PORT = 8404
 """Port of HAProxy's metrics. The chart has it."""
 _HEAD = markdown.build_head(
@@ -36,7 +36,7 @@ class ListeningPort:
 
 PORTS = (
     ListeningPort(
-        "vc-manager, vc-syncer",
+        "vc-manager, vc-syncer, api-proxy",
         MANAGER_PORT,
         "HTTP",
         "kubelet, Prometheus",

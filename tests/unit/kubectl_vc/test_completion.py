@@ -52,6 +52,7 @@ def test_the_verbs_come_from_the_command_line_itself():
         (["create", "-o", ""], WordKind.FILE),
         (["kubeconfig", "web", "-o", ""], WordKind.FILE),
         (["create", "-f", ""], WordKind.FILE),
+        (["create", "--kubeconfig", ""], WordKind.FILE),
         (["create", ""], WordKind.NOTHING),
         (["create", "web", "--cluster-version", "v"], WordKind.CLUSTER_VERSION),
         (["list", "--context", ""], WordKind.CONTEXT),
@@ -78,6 +79,10 @@ def test_the_unfinished_word_is_recognised(words, wanted):
         (["target", "join", "--kubelet-ca", ""], WordKind.FILE),
         (["target", "list", "-o", ""], WordKind.CHOICE),
         (["target", "--"], WordKind.FLAG),
+        (["snapshot", "export", "a", "-o", ""], WordKind.FILE),
+        (["snapshot", "import", ""], WordKind.FILE),
+        (["snapshot", "get", ""], WordKind.SNAPSHOT),
+        (["debug", "collect", "-o", ""], WordKind.FILE),
     ],
 )
 def test_the_words_of_a_group_are_its_own(words, wanted):
