@@ -4,19 +4,23 @@ Owns the reading of these ranges from the caches of the super cluster, and repor
 know tenants.
 
 Hazard: the ranges of pods are known only if nodes have them (podCIDRs). If a network plugin assigns
-them by itself, an administrator must list them in the policy (superRanges). Otherwise a tenant can
-address pods of the super cluster.
+them by itself, an administrator must list them in the policy (superRanges). A pod outside of every
+range shows that the ranges are incomplete, and isolation then closes more than the ranges.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from ipaddress import ip_network
 
 import msgspec
+import structlog
 
 from kubeio.cache.store import Entry, Store
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 from tenancy.addresses import IPAddress, IPNetwork, collapse_networks, parse_networks
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 CidrNetwork = IPNetwork
 CidrAddress = IPAddress
@@ -33,6 +37,8 @@ class SuperCidrs:
     """Addresses of nodes and of the API server."""
     pods: tuple[CidrNetwork, ...] = ()
     services: tuple[CidrNetwork, ...] = ()
+    stray_pods: tuple[CidrNetwork, ...] = ()
+    """Addresses of running pods outside of all these networks, one of each larger network."""
 
 
 NO_CIDRS = SuperCidrs()
@@ -64,6 +70,11 @@ class _NodeObject(msgspec.Struct):
 
 _NODE_DECODER = msgspec.json.Decoder(_NodeObject)
 _SHOWN_TYPES = frozenset({"InternalIP", "ExternalIP"})
+_STRAY_PREFIXES = {4: 16, 6: 48}
+"""Length of the networks of which one stray address is kept, by the version of IP."""
+MAX_STRAYS = 64
+"""Stray addresses that are kept. Each is a fact about the super cluster, and one is enough to close
+a family of addresses."""
 
 
 class SuperCidrTracker:
@@ -74,6 +85,7 @@ class SuperCidrTracker:
         self._service_cidrs = service_cidrs
         self._api_slices = Store()
         self._current_cidrs: SuperCidrs | None = None
+        self._stray_pods: dict[CidrNetwork, CidrNetwork] = {}
         self._handlers: list[Callable[[], None]] = []
         nodes.subscribe(self._handle_node)
         service_cidrs.subscribe(self._handle_service_cidrs)
@@ -83,19 +95,53 @@ class SuperCidrTracker:
         self._api_slices = api_slices
         api_slices.subscribe(self._handle_service_cidrs)
 
+    def observe_pod(self, node: str, address: CidrAddress) -> None:
+        """Remember the address of a running pod that no range has.
+
+        A pod of an unknown node is ignored, because the range of the node is not known yet.
+        """
+        net = ip_network(address)
+        larger = net.supernet(new_prefix=_STRAY_PREFIXES[net.version])
+        if (
+            node not in self._cidrs_by_node
+            or larger in self._stray_pods
+            or len(self._stray_pods) >= MAX_STRAYS
+        ):
+            return
+        current = self.get_current()
+        if CidrSet((*current.nodes, *current.pods)).contains(address):
+            return
+        self._stray_pods[larger] = net
+        _log.warning(
+            "super_cidrs.incomplete",
+            address=str(address),
+            node=node,
+            action="List the ranges of pods in spec.network.superRanges of the TenantPolicies.",
+        )
+        self._notify()
+
     def get_current(self) -> SuperCidrs:
         """Return the current ranges."""
         if self._current_cidrs is None:
+            nodes = collapse_networks(
+                [
+                    *(net for found, _ in self._cidrs_by_node.values() for net in found),
+                    *(net for each in self._api_slices.list() for net in _read_slice(each)),
+                ]
+            )
+            pods = collapse_networks(
+                net for _, found in self._cidrs_by_node.values() for net in found
+            )
+            known = CidrSet((*nodes, *pods))
+            self._stray_pods = {
+                larger: net
+                for larger, net in self._stray_pods.items()
+                if not known.contains(net.network_address)
+            }
             self._current_cidrs = SuperCidrs(
-                nodes=collapse_networks(
-                    [
-                        *(net for found, _ in self._cidrs_by_node.values() for net in found),
-                        *(net for each in self._api_slices.list() for net in _read_slice(each)),
-                    ]
-                ),
-                pods=collapse_networks(
-                    net for _, found in self._cidrs_by_node.values() for net in found
-                ),
+                nodes=nodes,
+                pods=pods,
+                stray_pods=tuple(self._stray_pods.values()),
                 services=collapse_networks(
                     net
                     for entry in self._service_cidrs.list()

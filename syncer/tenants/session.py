@@ -80,7 +80,11 @@ class Session:
         self.super_client: ObjectReader = super_cluster.client
         self.work = SessionWork(self.queue, build_group(self.build_key("", "", "")))
         self.pods = PodIndex(tracks_names=connection.assignments.is_split)
-        self.network_indexes = NetworkIndexes(super_cluster)
+        self.network_indexes = NetworkIndexes(
+            super_cluster,
+            uses_pod_ranges=connection.cluster.spec.network is None
+            and policy.network.attachments.default_network != "Allow",
+        )
         self.view = TenantView(
             tenant=self.tenant,
             spec=connection.cluster.spec,

@@ -36,7 +36,7 @@ from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 from syncer.rules.network import forbidden_addresses, policy_peers
 from syncer.rules.network.indexes import pod_addresses
 from syncer.rules.network.indexes.pod_addresses import MAX_ADDRESSES
-from tenancy import addresses, wellknown
+from tenancy import wellknown
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -188,11 +188,11 @@ _FOREIGN_POD_TEXT = (
 def _build_foreign_test(view: TenantView, ranges: SuperCidrs) -> Callable[[str], bool]:
     """Return whether an address is in the range of pods, and no running pod of the tenant has it.
 
-    While the ranges of pods are unknown, every private address may be that of a pod.
+    While the ranges of pods are unknown or incomplete, further addresses may be those of pods.
     """
     if view.policy.network.endpoints != "OwnPods":
         return lambda _: False
-    pods = CidrSet(policy_peers.list_pod_networks(view, ranges) or addresses.PRIVATE_NETWORKS)
+    pods = CidrSet(policy_peers.list_possible_pod_networks(view, ranges))
 
     def is_foreign(text: str) -> bool:
         found = pod_addresses.parse_address(text)

@@ -57,8 +57,35 @@ for 5,000 nodes take 1 MB. A tenant cannot choose any part of them.
 
 
 def list_pod_networks(view: TenantView, ranges: SuperCidrs) -> tuple[CidrNetwork, ...]:
-    """Return the networks in which pods of any tenant have their addresses. Empty if unknown."""
+    """Return the known networks in which pods of any tenant have their addresses."""
     return _join_pod_networks(ranges, view.policy.network.super_ranges)
+
+
+def list_possible_pod_networks(view: TenantView, ranges: SuperCidrs) -> tuple[CidrNetwork, ...]:
+    """Return the networks in which pods of any tenant may have their addresses."""
+    known = list_pod_networks(view, ranges)
+    return (*known, *_list_suspect_networks(ranges, known))
+
+
+def _list_suspect_networks(ranges: SuperCidrs, known: tuple[CidrNetwork, ...]) -> list[CidrNetwork]:
+    """Return the networks that may have pods, because the known networks are none or incomplete.
+
+    They are the private networks of a family of addresses. If a pod has a public address that no
+    known network has, they are the whole family.
+    """
+    found: list[CidrNetwork] = []
+    known_set, private = CidrSet(known), CidrSet(addresses.PRIVATE_NETWORKS)
+    for whole in ip_blocks.ALL_ADDRESSES:
+        strays = [
+            net.network_address
+            for net in ranges.stray_pods
+            if net.version == whole.version and not known_set.contains(net.network_address)
+        ]
+        if any(not private.contains(address) for address in strays):
+            found.append(whole)
+        elif strays or not known_set.count_overlapping(whole):
+            found += private.list_overlapping(whole)
+    return found
 
 
 def _join_pod_networks(
@@ -71,8 +98,8 @@ def build_subtracted(view: TenantView, ranges: SuperCidrs) -> Mapping[PolicyDire
     """Return the networks that blocks lose, by direction.
 
     For ingress the node addresses stay, because traffic through a node port or a load balancer has
-    the address of the node that it passed. For egress, isolation also excludes private networks
-    while the ranges of pods are unknown.
+    the address of the node that it passed. For egress, isolation also excludes the networks that
+    may have pods while the ranges of pods are unknown or incomplete.
     """
     network = view.policy.network
     return _build_subtracted(
@@ -86,12 +113,11 @@ def _build_subtracted(
 ) -> Mapping[PolicyDirection, CidrSet]:
     pods = _join_pod_networks(ranges, super_ranges)
     into = (*pods, *ranges.services)
-    is_unknown = is_enforced and not pods
     out_of = [
         *into,
         *ranges.nodes,
         *addresses.METADATA_NETWORKS,
-        *(addresses.PRIVATE_NETWORKS if is_unknown else ()),
+        *(_list_suspect_networks(ranges, pods) if is_enforced else ()),
     ]
     return {
         PolicyDirection.INGRESS: CidrSet(into),

@@ -17,9 +17,14 @@ from syncer.rules.network.policy_selectors import PolicySelectors
 class NetworkIndexes:
     """Lookups of network rules about one tenant. Handlers of events keep them up to date."""
 
-    def __init__(self, super_cluster: SuperCluster) -> None:
-        """The indexes are empty until `fill`."""
-        self.pod_addresses = PodAddresses()
+    def __init__(self, super_cluster: SuperCluster, *, uses_pod_ranges: bool = True) -> None:
+        """The indexes are empty until `fill`.
+
+        With `uses_pod_ranges` False, pods of the tenant may have addresses of networks of its own.
+        They are no sign that the ranges of the super cluster are incomplete.
+        """
+        observe = super_cluster.cidr_tracker.observe_pod if uses_pod_ranges else None
+        self.pod_addresses = PodAddresses(observe)
         self.node_ports = NodePorts()
         self.policy_selectors = PolicySelectors()
         self._super_cluster = super_cluster

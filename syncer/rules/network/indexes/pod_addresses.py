@@ -8,7 +8,7 @@ another tenant's pod. The finished pod may stay for days.
 
 import ipaddress
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 
 import msgspec
@@ -33,7 +33,12 @@ class _PodStatus(msgspec.Struct, rename={"pod_ip": "podIP", "pod_ips": "podIPs"}
     pod_ips: list[_PodIp] | None = None
 
 
+class _PodSpec(msgspec.Struct, rename={"node_name": "nodeName"}):
+    node_name: str = ""
+
+
 class _Pod(msgspec.Struct):
+    spec: _PodSpec | None = None
     status: _PodStatus | None = None
 
 
@@ -51,7 +56,9 @@ def parse_address(text: object) -> CidrAddress | None:
 class PodAddresses:
     """Addresses of one tenant's super pods in one super cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_address: Callable[[str, CidrAddress], object] | None = None) -> None:
+        """Start empty. `on_address` gets the node and each new address of a running pod."""
+        self._on_address = on_address
         self._texts_by_pod: dict[StoreKey, tuple[str, ...]] = {}
         self._pods: defaultdict[CidrAddress, set[StoreKey]] = defaultdict(set)
         self._addresses_by_slice: dict[StoreKey, frozenset[CidrAddress]] = {}
@@ -63,14 +70,18 @@ class PodAddresses:
 
     def set_pod(self, pod: StoreKey, entry: Entry | None) -> Collection[StoreKey]:
         """Update the index with a super pod. Return the slices that name a changed address."""
-        now = _read_pod_texts(entry) if entry is not None else ()
+        node, now = _read_pod(entry) if entry is not None else ("", ())
         before = self._texts_by_pod.get(pod, ())
         if now == before:  # most events of a pod: its addresses are not parsed
             return ()
         self._texts_by_pod.pop(pod, None)
         if now:
             self._texts_by_pod[pod] = now
-        changed = _move_user(self._pods, pod, _parse_texts(before), _parse_texts(now))
+        addresses = _parse_texts(now)
+        changed = _move_user(self._pods, pod, _parse_texts(before), addresses)
+        if self._on_address is not None:
+            for address in addresses.intersection(changed):
+                self._on_address(node, address)
         return {each for address in changed for each in self._slices.get(address, ())}
 
     def set_slice(self, tenant_slice: StoreKey, entry: Entry | None) -> None:
@@ -98,16 +109,17 @@ def _move_user(
     return before ^ now
 
 
-def _read_pod_texts(pod: Entry) -> tuple[str, ...]:
-    """Return the addresses of a pod that has not ended, as its status has them."""
+def _read_pod(entry: Entry) -> tuple[str, tuple[str, ...]]:
+    """Return the node and the addresses of a pod that has not ended, as its status has them."""
     try:
-        status = _DECODER.decode(pod.body).status or _PodStatus()
+        pod = _DECODER.decode(entry.body)
     except msgspec.DecodeError:
-        return ()
+        return "", ()
+    spec, status = pod.spec or _PodSpec(), pod.status or _PodStatus()
     if status.phase in wellknown.TERMINAL_PHASES:
-        return ()
+        return "", ()
     texts = (status.pod_ip, *(each.ip for each in status.pod_ips or ()))
-    return tuple(dict.fromkeys(filter(None, texts)))
+    return spec.node_name, tuple(dict.fromkeys(filter(None, texts)))
 
 
 def _parse_texts(texts: tuple[str, ...]) -> frozenset[CidrAddress]:

@@ -152,17 +152,25 @@ class IsolatedTenant:
         )
 
 
+INCOMPLETE = SuperCidrs(
+    pods=addresses.parse_networks(("10.99.0.0/16",)),
+    stray_pods=addresses.parse_networks(("10.244.9.9",)),
+)
+"""Ranges of nodes that a network plugin does not use for its pods."""
+
+
 @settings(max_examples=60)
 @given(
     WORLDS,
     policies(BLOCKS),
-    st.sampled_from([RANGES, NO_CIDRS]),
+    st.sampled_from([RANGES, NO_CIDRS, INCOMPLETE]),
     st.sampled_from(DNS_MODES),
     st.sampled_from(list(CLUSTERS)),
 )
 @example(PLAIN, [DENY_ALL], RANGES, "managed", "home")
 @example(PLAIN, EVERYTHING, RANGES, "tenant", "home")
 @example(PLAIN, EVERYTHING, NO_CIDRS, "none", "home")
+@example(PLAIN, EVERYTHING, INCOMPLETE, "managed", "home")
 @example(PLAIN, [], RANGES, "none", "home")
 @example(PLAIN, [], RANGES, "managed", "target without resolvers")
 def test_no_policy_reaches_another_tenant_the_super_cluster_or_metadata(
@@ -172,7 +180,7 @@ def test_no_policy_reaches_another_tenant_the_super_cluster_or_metadata(
     dns: DnsMode,
     cluster: str,
 ):
-    """SEC-40: two tenants of the same shape, in a cluster with and without known ranges."""
+    """SEC-40: two tenants of one shape. The cluster's ranges are known, unknown or incomplete."""
     fields = {"ranges": ranges, "dns": dns, **CLUSTERS[cluster]}
     one = IsolatedTenant(world, found, **fields)
     two = IsolatedTenant(world, EVERYTHING, tenant=OTHER, first=1, **fields)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from kubeio.cache.store import parse_entry
 from syncer.model.rejections import ForbiddenObjectError, RejectedError
-from syncer.model.super_cidrs import NO_CIDRS
+from syncer.model.super_cidrs import NO_CIDRS, SuperCidrs
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import endpoint_slices, forbidden_addresses
 from syncer.rules.network.endpoint_slices import (
@@ -22,6 +23,7 @@ from syncer.rules.network.endpoint_slices import (
     TWIN_MANAGED_BY,
 )
 from tenancy import wellknown
+from tenancy.addresses import parse_networks
 from tests.support.syncer.tenant_views import RANGES, add, as_live, network_view, object_of, policy
 
 
@@ -173,6 +175,14 @@ def test_without_known_pod_ranges_private_addresses_are_of_pods(address, passes)
     else:
         with pytest.raises(ForbiddenObjectError):
             endpoint_slices.build_endpoint_slice(slice_of(address), view)
+
+
+def test_a_pod_outside_of_all_ranges_makes_private_addresses_those_of_pods():
+    known = SuperCidrs(pods=parse_networks(("10.244.0.0/16",)))
+    assert endpoint_slices.build_endpoint_slice(slice_of("10.9.9.9"), owning(ranges=known))
+    incomplete = replace(known, stray_pods=parse_networks(("10.8.0.1",)))
+    with pytest.raises(ForbiddenObjectError):
+        endpoint_slices.build_endpoint_slice(slice_of("10.9.9.9"), owning(ranges=incomplete))
 
 
 def test_own_pods_pass_in_the_listed_ranges():

@@ -52,6 +52,30 @@ def test_private_networks_while_no_range_of_pods_is_known(network, is_private_ta
     assert not is_taken("10.9.0.7", INGRESS, NO_CIDRS, **network)
 
 
+@pytest.mark.parametrize(
+    ("strays", "network", "taken", "is_taken_out"),
+    [
+        ((), {}, "10.9.0.7", False),
+        (("10.8.0.1",), {}, "10.9.0.7", True),
+        (("10.8.0.1",), {}, "8.8.8.8", False),
+        (("10.8.0.1",), {"superRanges": ["10.8.0.0/16"]}, "10.9.0.7", False),
+        (("10.8.0.1",), {"superRanges": ["10.7.0.0/16"]}, "10.9.0.7", True),
+        (("10.8.0.1",), {"isolation": "Off"}, "10.9.0.7", False),
+        (("203.0.113.1",), {}, "8.8.8.8", True),
+        (("203.0.113.1",), {}, "2001:db8::1", False),
+        (("2001:db8::1",), {}, "2001:db8:1::1", True),
+        (("2001:db8::1",), {}, "8.8.8.8", False),
+        ((), {}, "fd00::1", True),  # no range of IPv6 is known
+    ],
+)
+def test_a_pod_outside_of_all_ranges_closes_its_family(
+    strays: tuple[str, ...], network: dict[str, Any], taken: str, is_taken_out: bool
+):
+    ranges = SuperCidrs(pods=parse_networks(("10.244.0.0/16",)), stray_pods=parse_networks(strays))
+    assert is_taken(taken, EGRESS, ranges, **network) == is_taken_out
+    assert not is_taken("10.9.0.7", INGRESS, ranges)
+
+
 def test_a_cluster_of_ipv6_alone_keeps_its_translator():
     ranges = SuperCidrs(pods=parse_networks(("fd10::/48",)))
     assert not is_taken("64:ff9b::8.8.8.8", EGRESS, ranges)
