@@ -33,12 +33,12 @@ class _PodStatus(msgspec.Struct, rename={"pod_ip": "podIP", "pod_ips": "podIPs"}
     pod_ips: list[_PodIp] | None = None
 
 
-class _PodSpec(msgspec.Struct, rename={"node_name": "nodeName"}):
+class _PlacedSpec(msgspec.Struct, rename={"node_name": "nodeName"}):
     node_name: str = ""
 
 
 class _Pod(msgspec.Struct):
-    spec: _PodSpec | None = None
+    spec: _PlacedSpec | None = None
     status: _PodStatus | None = None
 
 
@@ -115,7 +115,7 @@ def _read_pod(entry: Entry) -> tuple[str, tuple[str, ...]]:
         pod = _DECODER.decode(entry.body)
     except msgspec.DecodeError:
         return "", ()
-    spec, status = pod.spec or _PodSpec(), pod.status or _PodStatus()
+    spec, status = pod.spec or _PlacedSpec(), pod.status or _PodStatus()
     if status.phase in wellknown.TERMINAL_PHASES:
         return "", ()
     texts = (status.pod_ip, *(each.ip for each in status.pod_ips or ()))
