@@ -121,6 +121,17 @@ def test_with_enforcement_the_isolation_is_proved(audit, super_cluster, tenant_a
     assert leftovers(super_cluster, tenant_a, tenant_b) == []
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(4000)
+def test_twenty_audits_raise_no_false_alarm(audit, super_cluster, tenant_a, tenant_b):
+    """SEC-43. Each audit prints its number."""
+    for number in range(20):
+        document = audit(0)
+        assert by_verdict(document, "failed") == by_verdict(document, "unknown") == set(), number
+        assert leftovers(super_cluster, tenant_a, tenant_b) == []
+        print(f"audit {number + 1}: {len(by_verdict(document, 'passed'))} passed")
+
+
 def test_without_enforcement_each_hole_is_reported(audit, super_cluster, tenant_a):
     """SEC-40, SEC-43: the policies close these connections, and nothing else does."""
     with super_cluster.without_enforcement():
