@@ -296,16 +296,24 @@ async def wake(
 
 @app.command("confirm-deletes")
 @with_connection_flags
-async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> None:
+async def confirm_deletes(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
+    yes: flags.YesFlag = False,
+) -> None:
     """Accept a tenant's replaced etcd as the right one.
 
     If a tenant's etcd is lost or restored to an older state, deletes are not synced (condition
     DeletesHeld). This command accepts the new etcd data. Everything that it does not contain is
-    then deleted from the super cluster, volumes included.
+    then deleted from the super cluster, volumes included. On a terminal it asks for the name first.
     """
     from kubectl_vc.verbs import confirm_deletes as verb
 
-    await verb.run_confirm_deletes(access, create_terminal(), name=name)
+    await verb.run_confirm_deletes(
+        access, create_terminal(), name=name, asks=not yes, dry_run=dry_run
+    )
 
 
 @app.command()

@@ -53,6 +53,15 @@ class Terminal:
         with contextlib.suppress(CliError):  # a closed stderr does not end the work
             streams.write(self._err, f"{escape_control_characters(text)}\n")
 
+    def ask_for_name(self, name: str, shown: str, *, effect: str, done: str) -> None:
+        """Compare the name that the user types. Raises CliError for another name.
+
+        `effect` is a sentence about the command, and `done` the participle of its verb.
+        """
+        answer = self.ask(f"{effect} Type its name to go on: ")
+        if answer is not None and answer != name:
+            raise CliError(f"{shown}: the typed name is {answer!r}, so nothing was {done}.")
+
     def ask(self, question: str) -> str | None:
         """Return the line that the user types, or None if no user is at a terminal.
 

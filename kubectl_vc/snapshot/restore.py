@@ -263,8 +263,5 @@ async def _wait(
 
 def _ask_for_name(terminal: Terminal, name: str, namespace: str, snapshot: str) -> None:
     shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)
-    answer = terminal.ask(
-        f"This stops {shown} and discards all changes since {snapshot}. Type its name to go on: "
-    )
-    if answer is not None and answer != name:
-        raise CliError(f"{shown}: the typed name is {answer!r}, so nothing was restored.")
+    effect = f"This stops {shown} and discards all changes since {snapshot}."
+    terminal.ask_for_name(name, shown, effect=effect, done="restored")

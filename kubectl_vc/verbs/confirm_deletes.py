@@ -18,26 +18,38 @@ from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 
-async def run_confirm_deletes(access: ConfigFlags, terminal: Terminal, *, name: str) -> None:
-    """Annotate a VirtualCluster with the UID of the store whose deletes are intended."""
+async def run_confirm_deletes(
+    access: ConfigFlags, terminal: Terminal, *, name: str, asks: bool = True, dry_run: str = "none"
+) -> None:
+    """Annotate a VirtualCluster with the UID of the store whose deletes are intended.
+
+    `asks`: on a terminal, the user types the name first. `dry_run`: none, client or server.
+    """
     async with connect_super_cluster(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
         body = await lookup.fetch_virtual_cluster(connection, name)
-        store = held_store(cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace), body)
+        shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)
+        store = held_store(shown, body)
+        if asks and dry_run == "none":
+            effect = f"This deletes what the etcd of {shown} does not contain, volumes included."
+            terminal.ask_for_name(name, shown, effect=effect, done="confirmed")
         metadata = {
             "uid": body["metadata"]["uid"],
             "annotations": {wellknown.CONFIRM_DELETES: store},
         }
-        await super_client.patch(
-            VIRTUAL_CLUSTERS,
-            name,
-            {"metadata": metadata},
-            namespace=namespace,
-            field_manager="kubectl-vc",
-        )
+        if dry_run != "client":
+            await super_client.patch(
+                VIRTUAL_CLUSTERS,
+                name,
+                {"metadata": metadata},
+                namespace=namespace,
+                field_manager="kubectl-vc",
+                dry_run=dry_run == "server",
+            )
+    notes = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
     terminal.print_result(
         f"{printers.format_full_name(VIRTUAL_CLUSTERS, name)}: deletes confirmed for the etcd with"
-        f" kube-system {store}"
+        f" kube-system {store}{notes[dry_run]}"
     )
 
 

@@ -11,7 +11,6 @@ from kubectl_vc.client import lookup, waiting
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, printers
-from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
 from kubeio import Object, errors
 from tenancy import conditions, deletion, wellknown
@@ -101,11 +100,8 @@ async def _check_deletion(
 def _ask_for_name(terminal: Terminal, name: str, namespace: str) -> None:
     """Compare the typed name. Raises CliError for another name."""
     shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)
-    answer = terminal.ask(
-        f"This deletes {shown} with all its pods and volumes. Type its name to go on: "
-    )
-    if answer is not None and answer != name:
-        raise CliError(f"{shown}: the typed name is {answer!r}, so nothing was deleted.")
+    effect = f"This deletes {shown} with all its pods and volumes."
+    terminal.ask_for_name(name, shown, effect=effect, done="deleted")
 
 
 async def _schedule(connection: SuperConnection, body: Object, grace: timedelta) -> Object:

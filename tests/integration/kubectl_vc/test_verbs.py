@@ -297,6 +297,12 @@ async def test_held_deletes_are_confirmed_for_the_store_that_was_named(desk: Use
         namespace=desk.namespace,
         subresource="status",
     )
+    for how in ("client", "server"):
+        words = ("confirm-deletes", "web", "-n", desk.namespace, f"--dry-run={how}")
+        assert "dry run" in (await desk.run(*words)).out
+        assert wellknown.CONFIRM_DELETES not in (await desk.fetch())["metadata"].get(
+            "annotations", {}
+        )
     done = await desk.run("confirm-deletes", "web", "-n", desk.namespace)
     assert done.code == 0, done.err
     assert (await desk.fetch())["metadata"]["annotations"] == {wellknown.CONFIRM_DELETES: store}

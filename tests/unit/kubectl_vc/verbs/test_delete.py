@@ -18,7 +18,7 @@ class TypedText(io.StringIO):
 
 def ask(answers: io.StringIO | None) -> None:
     terminal = Terminal(io.StringIO(), io.StringIO(), answers=answers)
-    delete._ask_for_name(terminal, "prod", "shop")
+    delete._ask_for_name(terminal, "prod", "shop")  # restore and confirm-deletes ask the same way
 
 
 @pytest.mark.parametrize("typed", ["prdo\n", "\n", "", "yes\n"])
