@@ -336,6 +336,7 @@ class Reflector:
             timeout_seconds=seconds,
             idle_timeout=idle_timeout,
             metadata_only=self._options.metadata_only,
+            on_pending=self._options.account.charge_pending if self._options.account else None,
         ) as events:
             self.problem = ""  # the server watches, however late its next event is
             async for event in events:

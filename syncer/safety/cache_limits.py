@@ -29,7 +29,10 @@ MAX_TENANT_RESPONSE_BYTES = 8 * MIB
 Ten answers of a tenant may be in work: eight of its keys, and two pages.
 """
 MAX_TENANT_LINE_BYTES = 4 * MIB
-"""Bytes of one watch event of a tenant. All its watches together may have 100 MiB in work."""
+"""Bytes of one watch event of a tenant.
+
+All its watches together may have 100 MiB of unfinished events, which count as cached objects.
+"""
 AWAY_BASE_SECONDS = 240.0
 """First pause in seconds of a tenant over its limits, less up to half of it at random. Shorter
 pauses would mostly read the same objects again.
