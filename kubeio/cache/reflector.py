@@ -139,10 +139,7 @@ class Reflector:
         self.revision = 0
         """Highest resourceVersion ever seen from this server."""
         self.position = 0
-        """Position of the watch.
-
-        It is lower than `revision` after etcd was restored to an older state.
-        """
+        """Position of the watch. After etcd was restored, it is lower than `revision`."""
         self.restarts = 0
         self.synced = False
         """Whether the store has contained a complete list."""

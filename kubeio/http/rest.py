@@ -336,7 +336,7 @@ async def _read_events(
             if read_at >= ends_at:
                 raise errors.Timeout("the server did not end the watch in time", request=where)
             if complete or not pending:
-                began = read_at  # of the event that is unfinished now
+                began = read_at  # the next event begins with this chunk
             elif read_at - began >= idle_timeout:
                 raise errors.Timeout(
                     f"an event was not complete within {idle_timeout:.3g} s", request=where
