@@ -49,6 +49,8 @@ async def _run(options: argparse.Namespace) -> int:
                 cache=cache_limits.build_cache_limits(tenant_bytes),
                 away_base_seconds=options.tenant_pause_seconds,
                 away_max_seconds=max(cache_limits.AWAY_MAX_SECONDS, options.tenant_pause_seconds),
+                write_bytes_per_second=options.tenant_write_mib_per_second * MIB,
+                write_burst_bytes=options.tenant_write_burst_mib * MIB,
             ),
         ),
         endpoint,
@@ -105,6 +107,19 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=float(env("TENANT_PAUSE_SECONDS", str(cache_limits.AWAY_BASE_SECONDS))),
         help="First pause in seconds of a tenant that is over that limit",
+    )
+    parser.add_argument(
+        "--tenant-write-mib-per-second",
+        type=float,
+        default=float(env("TENANT_WRITE_MIB_PER_SECOND", "1")),
+        help="Rate in MiB/s at which one tenant may write into super clusters after a burst."
+        " 0: no limit",
+    )
+    parser.add_argument(
+        "--tenant-write-burst-mib",
+        type=int,
+        default=int(env("TENANT_WRITE_BURST_MIB", "64")),
+        help="Size in MiB of that burst",
     )
     parser.add_argument(
         "--port",

@@ -8,8 +8,9 @@ repeated, so its result is unknown.
 """
 
 import contextlib
+import math
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import quote
@@ -35,6 +36,8 @@ PatchKind = Literal["merge", "strategic", "json"]
 PropagationPolicy = Literal["Background", "Foreground", "Orphan"]
 FieldValidation = Literal["", "Ignore", "Warn", "Strict"]
 
+WATCH_MARGIN_SECONDS = 60.0
+"""Seconds after `timeout_seconds` after which the client ends a watch that the server does not."""
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _PATCH_TYPES: Mapping[PatchKind, str] = {
     "merge": "application/merge-patch+json",
@@ -160,12 +163,15 @@ class Client:
         timeout_seconds: int = 0,
         idle_timeout: float = WATCH_IDLE_SECONDS,
         metadata_only: bool = False,
+        on_pending: Callable[[int], None] | None = None,
     ) -> AsyncIterator[AsyncIterator[watch_decoder.WatchEvent]]:
         """Open a watch with bookmarks. Leaving the block closes it.
 
         `initial_events` streams the list first (WatchList). A bookmark with the annotation
         `watch_decoder.INITIAL_EVENTS_END` marks its end. The iterator ends when the server ends the
-        watch. It raises Gone, Unavailable or Timeout when the watch broke.
+        watch. It raises Gone, Unavailable or Timeout when the watch broke. Timeout is also raised
+        for a server that does not end the watch soon after `timeout_seconds`. `on_pending` is
+        called with the bytes of an unfinished event.
         """
         params = _drop_empty_params(
             watch="1",
@@ -180,7 +186,12 @@ class Client:
         accept = _METADATA_ONLY.format("") if metadata_only else JSON
         path = _build_path(resource, namespace)
         async with self._transport.watch(
-            path, params=params, accept=accept, idle_timeout=idle_timeout
+            path,
+            params=params,
+            accept=accept,
+            idle_timeout=idle_timeout,
+            max_seconds=timeout_seconds + WATCH_MARGIN_SECONDS if timeout_seconds else math.inf,
+            on_pending=on_pending,
         ) as events:
             yield events
 

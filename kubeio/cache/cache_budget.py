@@ -1,8 +1,8 @@
 """Budget of the memory that the caches of one API server may use.
 
 Owns the limits, the sums over all caches of the server, and the record of the limit that was
-exceeded. A reflector charges its account after each object, also while a list is read. Must not
-know what follows from an exceeded limit.
+exceeded. A reflector charges its account after each object, also while a list is read, and for each
+unfinished event. Must not know what follows from an exceeded limit.
 
 Hazard: a server may be hostile. Each byte that a reflector keeps, or reads before it keeps an
 object, must be charged before the next byte is read. Otherwise one server fills the memory that
@@ -63,7 +63,7 @@ class CacheOverflow(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     """Empty for cluster-scoped kinds, and if no object was read."""
     size: int
-    """Bytes that the caches of the kind would use."""
+    """Bytes that the caches of the kind would use, with the unfinished event of its watch."""
     reason: str
 
     def describe(self) -> str:
@@ -78,7 +78,7 @@ class CacheBudget:
     def __init__(self, limits: CacheLimits) -> None:
         self.limits = limits
         self.size = 0
-        """Bytes that all caches use."""
+        """Bytes that all caches use, and the unfinished events of their watches."""
         self.objects = 0
         self.overflow: CacheOverflow | None = None
         """The first exceeded limit."""
@@ -126,13 +126,15 @@ class CacheBudget:
 
 
 class CacheAccount:
-    """The memory that one cache uses."""
+    """The memory that one cache uses, and the unfinished event of its watch."""
 
     def __init__(self, budget: CacheBudget, kind: str, store: Store, limit: CacheLimit) -> None:
         self.kind = kind
         self.store = store
         self.size = 0
+        """Bytes of the cache and of the unfinished event."""
         self.objects = 0
+        self._pending = 0
         self._budget = budget
         self._limit = limit
         self._max_object_bytes = budget.limits.max_object_bytes
@@ -184,15 +186,32 @@ class CacheAccount:
         )
         raise largest._exceed(listed.found.values() if largest is self and listed else (), reason)  # noqa: SLF001 - same class
 
+    def charge_pending(self, size: int) -> None:
+        """Charge the bytes of an unfinished event. Raises BudgetExceededError, except for less.
+
+        The limit of the kind does not apply, because the bytes of the event are charged again once
+        it is an object.
+        """
+        budget, grows = self._budget, size > self._pending
+        budget.size += size - self._pending
+        self.size += size - self._pending
+        self._pending = size
+        most = budget.limits.total.max_bytes
+        if grows and budget.size > most:
+            reason = f"more than {most} bytes of objects and unfinished events"
+            raise budget.find_largest()._exceed((), reason)  # noqa: SLF001 - same class
+
     def exceed_response(self, problem: errors.KubeError) -> BudgetExceededError:
         """Return the error for one answer of the server that is too large."""
         return self._exceed((), str(problem))
 
     def forget(self) -> None:
         """Charge nothing any longer."""
+        self._pending = 0
         self._set(0, 0)
 
     def _set(self, size: int, objects: int) -> None:
+        size += self._pending
         self._budget.size += size - self.size
         self._budget.objects += objects - self.objects
         self.size, self.objects = size, objects

@@ -139,10 +139,7 @@ class Reflector:
         self.revision = 0
         """Highest resourceVersion ever seen from this server."""
         self.position = 0
-        """Position of the watch.
-
-        It is lower than `revision` after etcd was restored to an older state.
-        """
+        """Position of the watch. After etcd was restored, it is lower than `revision`."""
         self.restarts = 0
         self.synced = False
         """Whether the store has contained a complete list."""
@@ -336,6 +333,7 @@ class Reflector:
             timeout_seconds=seconds,
             idle_timeout=idle_timeout,
             metadata_only=self._options.metadata_only,
+            on_pending=self._options.account.charge_pending if self._options.account else None,
         ) as events:
             self.problem = ""  # the server watches, however late its next event is
             async for event in events:

@@ -21,6 +21,8 @@ from kubeio.http.transport_protocol import Fence
 _MAX_HEAD_BYTES = 64 * 1024
 _MAX_BUFFERED_BYTES = 2**20
 """Bytes of a stream that are buffered before they are read."""
+_PIECE_BYTES = 48
+"""Bytes of memory that a piece of a body takes besides its content. A server chooses the pieces."""
 _UNEXPECTED_DATA_MESSAGE = "the connection broke: the server sent data that was not requested"
 _CLOSED_MESSAGE = "the connection broke: the server closed it"
 
@@ -289,7 +291,7 @@ class Http1Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         """Store a piece of the body."""
         self._overhead = 0
-        self._size += len(body)
+        self._size += len(body) + _PIECE_BYTES
         self._pieces.append(body)
         if self._streams:
             self._wake()

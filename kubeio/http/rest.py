@@ -7,7 +7,8 @@ Hazard: only repeatable requests may be repeated. A request without an answer ma
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import TracebackType
@@ -27,6 +28,7 @@ from kubeio.http.transport_protocol import (
     HttpResponse,
     HttpTransport,
     ResponseStream,
+    request_timed_out,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +44,12 @@ JSON = "application/json"
 DEFAULT_DEADLINE_SECONDS = 15.0
 """Default deadline in seconds of one request with its retries."""
 WATCH_IDLE_SECONDS = 75.0
-"""Seconds without a byte after which a watch is dead. Servers send bookmarks each minute."""
+"""Seconds without a byte after which a watch is dead. Servers send bookmarks each minute.
+
+One event may take as long, from its first byte to its last.
+"""
+_MAX_REFUSAL_BYTES = 2**20
+"""Bytes of the answer that refuses a watch. It is a Status, or the page of a proxy."""
 
 
 @cache
@@ -137,14 +144,28 @@ class RestClient:
         params: QueryParams,
         accept: str = JSON,
         idle_timeout: float = WATCH_IDLE_SECONDS,
+        max_seconds: float = math.inf,
+        on_pending: Callable[[int], None] | None = None,
     ) -> AsyncIterator[AsyncIterator[watch_decoder.WatchEvent]]:
-        """Open a watch. Leaving the block closes its connection."""
+        """Open a watch. Leaving the block closes its connection.
+
+        The iterator raises Timeout after `max_seconds`, and when one event takes longer than
+        `idle_timeout`. `on_pending` is called with the bytes of an unfinished event when they
+        change. It may raise, except for 0.
+        """
         headers = [*self._headers, ("Accept", accept)]
         where, target = self.describe_request("WATCH", path), self._build_target(path, params)
         answer = await self._open_stream(
             HttpRequest("GET", target, headers, None, where), idle_timeout
         )
-        events = _read_events(answer, where, self.options.max_line_bytes)
+        events = _read_events(
+            answer,
+            where,
+            watch_decoder.LineDecoder(self.options.max_line_bytes),
+            ends_at=asyncio.get_running_loop().time() + max_seconds,
+            idle_timeout=idle_timeout,
+            on_pending=on_pending or _ignore_pending,
+        )
         try:
             yield events
         finally:
@@ -205,7 +226,10 @@ class RestClient:
             if answer.status == 200:
                 return answer
             try:
-                content = await _read_rest(answer, request.where)
+                async with asyncio.timeout(self.options.deadline):
+                    content = await _read_rest(answer, request.where)
+            except TimeoutError as problem:
+                raise request_timed_out(request.where, self.options.deadline) from problem
             finally:
                 answer.abort()
             if answer.status == 401 and not renewed and self._credentials.refresh():
@@ -277,18 +301,50 @@ async def _read_rest(answer: ResponseStream, where: errors.RequestDescription) -
     content = b""
     while chunk := await answer.read():
         content += chunk
-        if len(content) > watch_decoder.MAX_LINE_BYTES:
+        if len(content) > _MAX_REFUSAL_BYTES:
             raise errors.ResponseTooLarge(
-                f"an answer of more than {watch_decoder.MAX_LINE_BYTES} bytes", request=where
+                f"an answer of more than {_MAX_REFUSAL_BYTES} bytes", request=where
             )
     return content
 
 
+def _ignore_pending(_: int) -> None:
+    """Charge nothing."""
+
+
 async def _read_events(
-    answer: ResponseStream, where: errors.RequestDescription, max_line_bytes: int | None
+    answer: ResponseStream,
+    where: errors.RequestDescription,
+    lines: watch_decoder.LineDecoder,
+    *,
+    ends_at: float,
+    idle_timeout: float,
+    on_pending: Callable[[int], None],
 ) -> AsyncGenerator[watch_decoder.WatchEvent, None]:
-    lines = watch_decoder.LineDecoder(max_line_bytes)
-    while chunk := await answer.read():
-        for line in lines.feed(chunk, where):
-            yield watch_decoder.parse_event(line, where)
+    """Yield the events until the server or a limit of time ends the watch.
+
+    The limits are checked at each chunk. The transport ends a watch that gets none.
+    """
+    now = asyncio.get_running_loop().time
+    began, pending = 0.0, 0
+    try:
+        while chunk := await answer.read():
+            complete = lines.feed(chunk, where)
+            for line in complete:
+                yield watch_decoder.parse_event(line, where)
+            read_at = now()
+            if read_at >= ends_at:
+                raise errors.Timeout("the server did not end the watch in time", request=where)
+            if complete or not pending:
+                began = read_at  # the next event begins with this chunk
+            elif read_at - began >= idle_timeout:
+                raise errors.Timeout(
+                    f"an event was not complete within {idle_timeout:.3g} s", request=where
+                )
+            if lines.pending_bytes != pending:
+                pending = lines.pending_bytes
+                on_pending(pending)
+    finally:
+        if pending:
+            on_pending(0)
     lines.finish(where)

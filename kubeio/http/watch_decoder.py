@@ -50,28 +50,33 @@ class LineDecoder:
     def __init__(self, max_line_bytes: int | None = None) -> None:
         """Start without pending bytes. `max_line_bytes` is the limit of one line."""
         self._max_line_bytes = max_line_bytes or MAX_LINE_BYTES
-        self._pending: list[bytes] = []
-        self._size = 0
+        # Not a list of chunks: an object per chunk of a few bytes takes ten times as much memory.
+        self._pending = bytearray()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Return the bytes of the unfinished line."""
+        return len(self._pending)
 
     def feed(self, chunk: bytes, where: errors.RequestDescription | None = None) -> list[bytes]:
         """Return the lines that this chunk completes. Raises ResponseTooLarge for a long line."""
-        head, *following = chunk.split(b"\n")
-        self._size += len(head)
-        if self._size > self._max_line_bytes:
+        lines = chunk.split(b"\n")
+        pending = self._pending
+        if len(pending) + len(lines[0]) > self._max_line_bytes:
             raise errors.ResponseTooLarge(
                 f"a line of more than {self._max_line_bytes} bytes", request=where
             )
-        self._pending.append(head)
-        if not following:
-            return []
-        self._size = len(following[-1])
-        complete = [b"".join(self._pending), *following[:-1]]
-        self._pending = [following[-1]]
-        return [line for line in complete if line]
+        if pending and len(lines) > 1:
+            pending += lines[0]
+            lines[0] = bytes(pending)
+            pending.clear()
+        if rest := lines.pop():
+            pending += rest
+        return [line for line in lines if line]
 
     def finish(self, where: errors.RequestDescription) -> None:
         """Raise Unavailable when the body ended inside a line."""
-        if any(self._pending):
+        if self._pending:
             raise errors.Unavailable("the stream was cut inside a line", request=where)
 
 

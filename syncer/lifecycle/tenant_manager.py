@@ -19,6 +19,7 @@ import structlog
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.config import loading
+from kubeio.controller.bucket_rate_limiter import BucketRateLimiter
 from kubeio.controller.fair_queue import FairQueue
 from syncer.clusters.home_cluster import BY_ROOT_INDEX, BY_UID_INDEX, HomeCluster
 from syncer.clusters.target_cluster import TargetCluster
@@ -95,6 +96,7 @@ class TenantManager:
             "tenant", step=self._run_turn, max_retry_seconds=MAX_RETRY_SECONDS
         )
         self._weights: dict[str, int] = {}
+        self._write_tokens: dict[str, BucketRateLimiter] = {}
 
     @property
     def sessions(self) -> Sessions:
@@ -208,6 +210,7 @@ class TenantManager:
 
     def _forget_tenant(self, uid: str) -> None:
         self._weights.pop(uid, None)
+        self._write_tokens.pop(uid, None)
         self._inactive.discard(uid)
         self._away.forget(uid)
         self.quotas.forget(uid)
@@ -259,6 +262,7 @@ class TenantManager:
                 is_split=plan.is_split,
                 limits=self._limits,
                 quota=await self._start_quota(plan),
+                write_tokens=self._get_write_tokens(uid),
                 rules=plan.rules,
             )
             session = Session(
@@ -292,6 +296,15 @@ class TenantManager:
             link.assignments.release_all()
             self._away.record_end(uid, link.cache_budget)
             _log.info("tenant.disconnected", tenant=plan.cluster.tenant.root)
+
+    def _get_write_tokens(self, uid: str) -> BucketRateLimiter | None:
+        """Return the tokens of a tenant, or None without a limit. A new connection renews none."""
+        limits = self._limits
+        if limits.write_bytes_per_second and uid not in self._write_tokens:
+            self._write_tokens[uid] = BucketRateLimiter(
+                limits.write_bytes_per_second, limits.write_burst_bytes
+            )
+        return self._write_tokens.get(uid)
 
     async def _start_quota(self, plan: TenantPlan) -> QuotaAccountant:
         """Return the accountant of a tenant, which counts the objects that exist already."""

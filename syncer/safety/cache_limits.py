@@ -1,7 +1,8 @@
-"""Limits of the memory that one tenant may use in the syncer, in one table.
+"""Limits of what one tenant may use in the syncer, in one table.
 
-Owns the share of each kind, the limits of one answer, and the pauses of a tenant over its limits.
-Pure. Must not know how a limit is enforced: `kubeio.cache.cache_budget` does.
+Owns the share of each kind, the limits of one answer, the pauses of a tenant over its limits, and
+the rate of its writes. Pure. Must not know how a limit is enforced. That is in
+`kubeio.cache.cache_budget` and `kubeio.controller.bucket_rate_limiter`.
 
 Hazard: the limits must hold for a tenant API server that answers what it likes. Otherwise one
 tenant ends the syncer for all tenants, and the next syncer as well, because it lists the same
@@ -29,13 +30,20 @@ MAX_TENANT_RESPONSE_BYTES = 8 * MIB
 Ten answers of a tenant may be in work: eight of its keys, and two pages.
 """
 MAX_TENANT_LINE_BYTES = 4 * MIB
-"""Bytes of one watch event of a tenant. All its watches together may have 100 MiB in work."""
+"""Bytes of one watch event of a tenant.
+
+All its watches together may have 100 MiB of unfinished events, which count as cached objects.
+"""
 AWAY_BASE_SECONDS = 240.0
 """First pause in seconds of a tenant over its limits, less up to half of it at random. Shorter
 pauses would mostly read the same objects again.
 """
 AWAY_MAX_SECONDS = 1200.0
 """Longest pause in seconds of a tenant that is over its limits again and again."""
+WRITE_BYTES_PER_SECOND = 1.0 * MIB
+"""Bytes per second that a tenant may write into super clusters, which are some 200 pods."""
+WRITE_BURST_BYTES = 64 * MIB
+"""Bytes that a tenant may write at once, some 12,000 pods."""
 
 _REDUCED_LIST_BYTES = 4 * 1024 * MIB
 """Bytes of a list of which only outlines are kept. No etcd has more."""
@@ -85,3 +93,6 @@ class TenantLimits:
     )
     away_base_seconds: float = AWAY_BASE_SECONDS
     away_max_seconds: float = AWAY_MAX_SECONDS
+    write_bytes_per_second: float = WRITE_BYTES_PER_SECOND
+    """Bytes that a tenant may write into super clusters per second after a burst. 0: no limit."""
+    write_burst_bytes: int = WRITE_BURST_BYTES

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
+from kubeio import Object
 from kubeio.cache.store import Entry
 from kubeio.resource_version import parse_revision
 from syncer.model.keys import Key
@@ -230,3 +231,10 @@ def _is_observed(awaited: _ExpectedEvent, entry: Entry | None) -> bool:
     if entry is None:
         return awaited.may_vanish
     return parse_revision(entry.resource_version) >= awaited.revision
+
+
+def read_kept_version(answer: Object) -> str:
+    """Return the resourceVersion of an object that its finalizers keep, or an empty string."""
+    if answer.get("kind") == "Status":
+        return ""
+    return str(answer["metadata"].get("resourceVersion") or "")

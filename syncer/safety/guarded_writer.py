@@ -20,18 +20,20 @@ Hazard: every write to an object that a session caches must be recorded here. Ot
 counts as a change by another writer, and the key is reconciled from an old state.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
+import orjson
 import structlog
 
 from kubeio import Object, errors
 from kubeio.api.client import Client, PatchKind
 from kubeio.cache.store import Entry
+from kubeio.controller.bucket_rate_limiter import BucketRateLimiter
 from syncer.model import diff
 from syncer.model.keys import Key
 from syncer.rules.quota import usage
-from syncer.safety.expectations import ClusterSide, Expectations
+from syncer.safety.expectations import ClusterSide, Expectations, read_kept_version
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
 from syncer.safety.parked_differences import ParkedDifferences
 from syncer.safety.quota_accounting import QuotaAccountant
@@ -57,8 +59,8 @@ class ObjectReader(Protocol):
 class GuardedWriter:
     """Writes of one session to its tenant and its super cluster.
 
-    A write that creates or changes a super object is charged to the tenant's quota first, and
-    raises QuotaExceededError if there is no room.
+    A write that creates or changes a super object raises NotReadyYet if the tenant has no tokens.
+    It raises QuotaExceededError if its quota has no room.
 
     | method | parked | expected event | hot loop guard | store guard |
     |---|---|---|---|---|
@@ -91,9 +93,10 @@ class GuardedWriter:
         store_guard: StoreGuard,
         parked: ParkedDifferences,
         quota: QuotaAccountant | None = None,
+        write_tokens: BucketRateLimiter | None = None,
         on_twin_written: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_twin_written` schedules an increase of the store's epoch."""
+        """`on_twin_written` schedules an increase of the store's epoch. A token is one byte."""
         self._tenant_client = tenant_client
         self._super_client = super_client
         self._expectations = expectations
@@ -101,6 +104,7 @@ class GuardedWriter:
         self._store_guard = store_guard
         self._parked = parked
         self._quota = quota or QuotaAccountant()
+        self._write_tokens = write_tokens
         self._on_twin_written = on_twin_written
 
     # Twins in the super cluster.
@@ -113,6 +117,7 @@ class GuardedWriter:
         Returns the answer if it lacks a field of `twin`, otherwise None.
         """
         _stamp_revision(twin, tenant_x)
+        self._take_tokens(twin)
         with self._quota.charge(key, resource.kind, twin) as charge:
             written = await self._super_client.create(resource, twin, field_manager=_MANAGER)
             charge.settle(written)
@@ -139,6 +144,7 @@ class GuardedWriter:
             return None
         if not scope.subresource:  # a subresource stores no annotations
             _stamp_revision(body, tenant_x)
+        self._take_tokens(*((body,) if kind is None else (before, body)))
         after = (
             body
             if kind is None
@@ -174,6 +180,11 @@ class GuardedWriter:
         self._store_guard.record_write(tenant_x.resource_version)
         self._on_twin_written()
 
+    def _take_tokens(self, *parts: Object) -> None:
+        """Take the tokens of an object, or of an object and its patch, as etcd stores the whole."""
+        if self._write_tokens is not None:
+            self._write_tokens.take(sum(len(orjson.dumps(part)) for part in parts))
+
     # Other objects in the super cluster.
 
     async def create_super_object(
@@ -183,6 +194,7 @@ class GuardedWriter:
 
         `is_part`: its key is of another kind, whose caches do not show it. No event is expected.
         """
+        self._take_tokens(body)
         with self._quota.charge(key, resource.kind, body) as charge:
             written = await self._super_client.create(resource, body, field_manager=_MANAGER)
             charge.settle(written)
@@ -193,6 +205,7 @@ class GuardedWriter:
 
     async def replace_super_object(self, key: Key, resource: Resource, body: Object) -> None:
         """Replace an object that no tenant object describes."""
+        self._take_tokens(body)
         with self._quota.charge(key, resource.kind, body) as charge:
             written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
             charge.settle(written)
@@ -208,6 +221,7 @@ class GuardedWriter:
         """
         if self._parked.has(scope, body, before):
             return False
+        self._take_tokens(body)
         with self._quota.charge(scope.key, resource.kind, body) as charge:
             written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
             charge.settle(written)
@@ -234,6 +248,7 @@ class GuardedWriter:
         """
         if self._parked.has(scope, body, before):
             return False
+        self._take_tokens(before, body)
         written = await self._super_client.patch(
             resource, before["metadata"]["name"], body, field_manager=_MANAGER
         )
@@ -245,13 +260,10 @@ class GuardedWriter:
 
     async def patch_super_part(self, key: Key, resource: Resource, body: Object) -> None:
         """Patch an object whose key is that of another kind. The body names it."""
-        metadata = body["metadata"]
+        self._take_tokens(body)
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
         await self._super_client.patch(
-            resource,
-            metadata["name"],
-            body,
-            namespace=metadata["namespace"],
-            field_manager=_MANAGER,
+            resource, name, body, namespace=namespace, field_manager=_MANAGER
         )
         self._hot_loop_guard.count_write(key)
 
@@ -269,6 +281,7 @@ class GuardedWriter:
         Nothing is recorded. The event must wake the key, because its caller stops here. With
         `is_whole` the body replaces the object.
         """
+        self._take_tokens(body)
         if is_whole:
             await self._super_client.replace(resource, body, field_manager=_MANAGER)
         else:
@@ -303,7 +316,7 @@ class GuardedWriter:
         except errors.NotFound:
             answer = None
         if answer is not None:
-            version = _get_version(answer)
+            version = read_kept_version(answer)
             self._expectations.expect_delete(ClusterSide.SUPER, key, entry, version, taken=True)
         if is_counted:
             self._hot_loop_guard.count_write(key)
@@ -417,7 +430,7 @@ class GuardedWriter:
         except errors.NotFound:
             return False
         self._expectations.expect_delete(
-            ClusterSide.TENANT, key, tenant_x, _get_version(answer), taken=grace_seconds == 0
+            ClusterSide.TENANT, key, tenant_x, read_kept_version(answer), taken=grace_seconds == 0
         )
         if is_counted:
             self._hot_loop_guard.count_write(key)
@@ -482,10 +495,3 @@ def _stamp_revision(body: Object, tenant_x: Entry) -> None:
     body["metadata"].setdefault("annotations", {})[wellknown.STORE_REVISION] = (
         tenant_x.resource_version
     )
-
-
-def _get_version(answer: Mapping[str, Any]) -> str:
-    """Return the resourceVersion of an object that its finalizers keep, or an empty string."""
-    if answer.get("kind") == "Status":
-        return ""
-    return str(answer["metadata"].get("resourceVersion") or "")

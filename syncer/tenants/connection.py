@@ -22,6 +22,7 @@ from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.config.endpoint import Endpoint
+from kubeio.controller.bucket_rate_limiter import BucketRateLimiter
 from kubeio.controller.fair_queue import FairQueue
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.model.keys import HOME, TENANT_STATUS, Key
@@ -60,9 +61,7 @@ UNREACHABLE_SECONDS = 15.0
 """Time in seconds that a watch may be broken before the condition reports it."""
 _HEALTH_CHECK_SECONDS = 5.0
 _FAST_HEALTH_CHECK_SECONDS = 1.0
-"""The same interval while watches are broken. All other watches are retried this soon after the
-first one works again.
-"""
+"""The same interval while watches are broken. They are retried this soon after the first works."""
 _CANARY_KEYS = 2
 """Number of keys that probe whether a tenant that refused writes accepts them again."""
 
@@ -100,16 +99,17 @@ class TenantConnection:
         is_split: bool = False,
         limits: TenantLimits | None = None,
         quota: QuotaAccountant | None = None,
+        write_tokens: BucketRateLimiter | None = None,
         rules: Sequence[SyncRule] = (),
     ) -> None:
         """`is_split`: pods may run in other clusters than the home cluster.
 
-        `rules` are the SyncRules of the tenant.
-
-        `loop_budget` is shared by all tenants and has FIRST_LISTS_AT_ONCE places. `limits` are
-        those of every tenant. `quota` outlives the connection. None: nothing is limited.
+        `rules` are the SyncRules of the tenant. `loop_budget` is shared by all tenants and has
+        FIRST_LISTS_AT_ONCE places. `limits` are those of every tenant. `quota` and `write_tokens`
+        outlive the connection. None: nothing is limited.
         """
         self.quota = quota or QuotaAccountant()
+        self.write_tokens = write_tokens
         self.cluster = cluster
         self.tenant = cluster.tenant
         self.home_cluster = home

@@ -144,6 +144,7 @@ class Session:
             store_guard=self.store_guard,
             parked=self.parked,
             quota=connection.quota,
+            write_tokens=connection.write_tokens,
             on_twin_written=connection.schedule_epoch,
         )
         self.proven_deletes = ProvenDeletes(

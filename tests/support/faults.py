@@ -50,9 +50,9 @@ class FaultyAnswer:
         body = {"kind": "Status", "code": code, "reason": reason, "message": message or reason}
         await self.json(body, code=code, **headers)
 
-    async def begin(self) -> None:
+    async def begin(self, code: int = 200) -> None:
         """The head of an endless, chunked answer."""
-        self._writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        self._writer.write(b"HTTP/1.1 %d Whatever\r\nTransfer-Encoding: chunked\r\n\r\n" % code)
         await self._writer.drain()
 
     async def chunk(self, content: bytes) -> None:

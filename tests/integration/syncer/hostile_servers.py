@@ -1,4 +1,5 @@
-"""A tenant's API server that sends without end, for one kind: pages of a list, or watch events.
+"""A tenant's API server that sends without end: pages of a list or watch events of one kind, or
+watch events of all kinds that are never complete.
 
 A proxy stands before a real API server, which answers all other requests. Nothing is stored, so
 etcd limits nothing.
@@ -6,6 +7,7 @@ etcd limits nothing.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
@@ -20,19 +22,20 @@ from tests.chaos.processes.http import ProxiedRequest
 from tests.chaos.processes.proxy import FaultProxy, ProxiedExchange
 from tests.integration.syncer.world import SYNCER, SyncerWorld
 
-Hostility = Literal["pages", "watch"]
+Hostility = Literal["pages", "watch", "unfinished"]
 _PAGE_ITEMS = 4
+_UNFINISHED_PIECES, _PIECE_BYTES = 15, 200_000
 
 
 class EndlessScript(FaultScript):
-    """Sends NetworkPolicies without end while `hostility` is set."""
+    """Sends NetworkPolicies, or unfinished events, without end while `hostility` is set."""
 
     def __init__(self, hostility: Hostility, policy_bytes: int = 200_000) -> None:
         """Begin hostile."""
         super().__init__(random.Random(1))  # noqa: S311 - no secret
         self.hostility: Hostility | None = hostility
         self.sent = 0
-        """Number of NetworkPolicies that were sent."""
+        """Number of NetworkPolicies that were sent, or of pieces of their size."""
         self.proxy: FaultProxy | None = None
         self._policy_bytes = policy_bytes
 
@@ -42,7 +45,9 @@ class EndlessScript(FaultScript):
             relay.cut()
 
     def fate(self, side: str, request: ProxiedRequest) -> RequestFault | None:  # noqa: ARG002 - as the base
-        """Answer requests for NetworkPolicies in the server's place."""
+        """Answer requests for NetworkPolicies, or all watches, in the server's place."""
+        if self.hostility == "unfinished":
+            return RequestFault("unfinished", 0, self._mumble) if request.is_watch else None
         is_read = request.method == "GET" and request.path.endswith("/networkpolicies")
         if self.hostility is None or not is_read:
             return None
@@ -70,6 +75,14 @@ class EndlessScript(FaultScript):
         """Send an event about a new object, again and again."""
         async for piece in self._iterate_events():
             await exchange.stream(piece)
+
+    async def _mumble(self, exchange: ProxiedExchange) -> None:
+        """Send an event without an end: most of a line first, then nothing."""
+        await exchange.stream(b'{"type": "ADDED", "object": {"data": "')
+        for _ in range(_UNFINISHED_PIECES):
+            self.sent += 1
+            await exchange.stream(b"x" * _PIECE_BYTES)
+        await asyncio.Event().wait()
 
     async def _iterate_events(self) -> AsyncIterator[bytes]:
         while self.hostility is not None:

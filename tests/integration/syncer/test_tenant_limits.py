@@ -116,6 +116,26 @@ async def test_a_server_that_sends_without_end_is_left_and_harms_no_neighbour(
         endless.running.clear()
 
 
+async def test_unfinished_events_of_all_watches_are_charged_to_their_tenant(
+    world: SyncerWorld, tmp_path: Path
+):
+    """REL-77: each event is below the limit of one, and no cache has an object."""
+    script = EndlessScript("unfinished")
+    async with (
+        own_world(world.super_plane, tmp_path / "unfinished") as unfinished,
+        hostile(unfinished, script),
+        world.syncer(limits=LIMITS) as syncer,
+    ):
+        unfinished.running.append(syncer)
+        told = await eventually(lambda: is_synced(unfinished, "TooLarge"), within=30)
+        assert f"more than {16 * MIB} bytes of objects and unfinished events" in told["message"]
+        await works(world, await world.namespace(), "beside")
+        script.hostility = None
+        await eventually(lambda: is_synced(unfinished, "Engaged"), within=60)
+        await works(unfinished, await unfinished.namespace(), "after")
+        unfinished.running.clear()
+
+
 async def test_a_suspended_tenant_is_not_synced_until_it_is_resumed(
     world: SyncerWorld, tmp_path: Path
 ):

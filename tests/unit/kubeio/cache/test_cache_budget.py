@@ -24,6 +24,7 @@ from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Store, measure_entry, parse_entry
 from kubeio.http.rest import ClientOptions
 from tenancy.resources import CONFIG_MAPS, SECRETS, VOLUME_SNAPSHOT_CLASSES
+from tests.support.eventually import eventually
 from tests.support.faults import misbehaving
 
 LIMITS = CacheLimits(
@@ -149,6 +150,68 @@ async def test_a_line_that_is_too_long_is_an_overflow_and_not_a_broken_watch(str
     budget, _, _ = await run(server, ClientOptions(max_line_bytes=20_000))
     assert budget.overflow is not None
     assert "a line of more than 20000 bytes" in budget.overflow.reason
+
+
+async def test_unfinished_events_of_all_watches_are_charged_and_cut_off_together():
+    """REL-77: each is below the limit of a line, and no cache has an object."""
+    resources = (CONFIG_MAPS, SECRETS, VOLUME_SNAPSHOT_CLASSES)
+
+    async def serve(request, answer):
+        await answer.begin()
+        for _ in range(18):
+            await answer.chunk(b"x" * 5_000)
+        await answer.hang()
+
+    budget = CacheBudget(LIMITS)
+    async with misbehaving(serve) as found, Client(found.endpoint) as client:
+        reflectors = [
+            Reflector(
+                client,
+                resource,
+                Store(),
+                ReflectorOptions(account=budget.open_account(resource.kind, Store())),
+            )
+            for resource in resources
+        ]
+        running = [asyncio.ensure_future(each.run()) for each in reflectors]
+        try:
+            await asyncio.wait_for(budget.exceeded.wait(), 10)
+        finally:
+            for each in running:
+                each.cancel()
+            await asyncio.wait(running)
+    assert budget.overflow is not None
+    assert "more than 200000 bytes of objects and unfinished events" in budget.overflow.reason
+    assert 66_000 < budget.overflow.size <= 90_000
+    assert budget.size == 0, "nothing is charged once the watches have ended"
+
+
+async def test_an_event_that_is_complete_is_charged_as_an_object_only():
+    async def serve(request, answer):
+        encoded = orjson.dumps({"type": "ADDED", "object": item("late", 5_000, 11)}) + b"\n"
+        if "watch" not in request.query:
+            await answer.json({"metadata": {"resourceVersion": "9"}, "items": []})
+        elif "sendInitialEvents" in request.query:
+            await answer.status(422, "Invalid")
+        else:
+            await answer.begin()
+            for at in range(0, len(encoded), 100):
+                await answer.chunk(encoded[at : at + 100])
+            await answer.hang()
+
+    budget, store = CacheBudget(LIMITS), Store()
+    account, stored = budget.open_account("ConfigMap", store), asyncio.Event()
+    store.subscribe(lambda *_: stored.set())
+    async with misbehaving(serve) as found, Client(found.endpoint) as client:
+        reflector = Reflector(client, CONFIG_MAPS, store, ReflectorOptions(account=account))
+        running = asyncio.ensure_future(reflector.run())
+        try:
+            await asyncio.wait_for(stored.wait(), 10)
+            await eventually(lambda: budget.size == store.size)
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+    assert store.size > 5_000
 
 
 async def test_a_page_that_is_too_large_is_read_in_smaller_pages():

@@ -135,3 +135,15 @@ async def test_a_line_break_never_goes_out(bad):
             await made.exchange(ASKED._replace(target=bad), timeout_seconds=5)
         with pytest.raises(ValueError, match="line break"):
             await made.exchange(ASKED._replace(headers=[("A", bad)]), timeout_seconds=5)
+
+
+async def test_pieces_of_an_answer_count_with_the_memory_that_each_takes():
+    """An answer of two bytes at a time would take 25 times the limit."""
+    answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"2\r\nab\r\n" * 2_000
+    async with serving(ScriptedServer(answer).serve) as url:
+        made = ConnectionPool(
+            url, context=None, server_name=None, connections=1, max_response_bytes=50_000
+        )
+        with pytest.raises(errors.ResponseTooLarge, match="an answer of more than 50000 bytes"):
+            await made.exchange(ASKED, timeout_seconds=5)
+        await made.close()

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from kubeio import errors
+from kubeio.api import client as client_module
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import transport_protocol
@@ -99,6 +100,64 @@ async def test_a_silent_watch_ends():
 
         with pytest.raises(errors.Timeout, match=r"WATCH /api/v1/pods: no answer within 0\.1 s"):
             await follow()
+
+
+async def _trickle(answer) -> None:
+    """Send an event that is never complete, some bytes at a time."""
+    while True:
+        await answer.chunk(b"x" * 8)
+        await asyncio.sleep(0.01)
+
+
+async def _boast(answer) -> None:
+    """Send whole events without end."""
+    while True:
+        await answer.event("ADDED", GOOD)
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("send", "seconds", "said"),
+    [
+        (_trickle, 0, r"an event was not complete within 0\.2 s"),
+        (_boast, 1, "the server did not end the watch in time"),
+    ],
+)
+async def test_a_server_cannot_keep_a_watch_open_for_ever(monkeypatch, send, seconds, said):
+    """REL-77."""
+    monkeypatch.setattr(client_module, "WATCH_MARGIN_SECONDS", -0.8)
+
+    async def handler(request, answer):
+        await answer.begin()
+        with contextlib.suppress(ConnectionError):
+            await send(answer)
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+
+        async def follow():
+            async with client.watch(PODS, timeout_seconds=seconds, idle_timeout=0.2) as events:
+                async for _ in events:
+                    pass
+
+        with pytest.raises(errors.Timeout, match=f"WATCH /api/v1/pods: {said}"):
+            await asyncio.wait_for(follow(), 10)
+
+
+async def test_the_refusal_of_a_watch_has_an_end():
+    async def handler(request, answer):
+        await answer.begin(500)
+        with contextlib.suppress(ConnectionError):
+            await _trickle(answer)
+
+    options = ClientOptions(deadline=0.3)
+    async with misbehaving(handler) as server, Client(server.endpoint, options) as client:
+
+        async def follow():
+            async with client.watch(PODS):
+                pass
+
+        with pytest.raises(errors.Timeout, match=r"no answer within 0\.3 s"):
+            await asyncio.wait_for(follow(), 10)
 
 
 async def test_lines_of_a_long_text_are_found_without_the_rest():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import orjson
@@ -78,3 +79,19 @@ def test_an_endless_line_is_refused_before_it_fills_the_memory(monkeypatch):
     assert lines.feed(b"x" * 100) == []
     with pytest.raises(errors.Unavailable, match=f"{REQUEST}: a line of more than 100 bytes"):
         lines.feed(b"x", REQUEST)
+
+
+def test_an_unfinished_line_takes_the_memory_of_its_bytes_however_small_the_chunks():
+    """REL-77: an object per chunk of eight bytes would take six times as much."""
+    lines = watch_decoder.LineDecoder()
+    tracemalloc.start()
+    try:
+        for _ in range(100_000):
+            assert lines.feed(bytes(8)) == []
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lines.pending_bytes == 800_000
+    assert used < 1_200_000
+    assert lines.feed(b"\n\nx") == [bytes(800_000)]
+    assert lines.pending_bytes == 1

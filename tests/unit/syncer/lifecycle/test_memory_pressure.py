@@ -48,6 +48,20 @@ async def test_the_largest_goes_first_and_then_the_next_when_the_memory_stays():
     assert "the syncer uses 89128960 of 104857600 bytes" in large.cache_budget.overflow.reason
 
 
+async def test_unfinished_watch_events_count_as_cached_objects():
+    """REL-77: otherwise an innocent neighbour would go."""
+    neighbour, hostile = Connection(20 * MIB), Connection(0)
+    for number in range(26):
+        account = hostile.cache_budget.open_account(f"Kind{number}", Store())
+        account.charge_pending(4 * MIB)
+    found: dict[str, Any] = {"neighbour": neighbour, "hostile": hostile}
+    MemoryPressure(found, limit=100 * MIB, read_resident=lambda: 85 * MIB).check(0.0)
+    assert hostile.is_shed
+    assert not neighbour.is_shed
+    assert hostile.cache_budget.overflow is not None
+    assert hostile.cache_budget.overflow.size == 4 * MIB
+
+
 async def test_without_a_limit_nothing_runs():
     await MemoryPressure({}, limit=None).run()
 

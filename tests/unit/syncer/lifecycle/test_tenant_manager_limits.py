@@ -12,6 +12,7 @@ import pytest
 from kubeio.cache.cache_budget import CacheOverflow
 from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
+from kubeio.controller.bucket_rate_limiter import BucketRateLimiter
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.lifecycle import tenant_manager
 from syncer.lifecycle.tenant_manager import TenantManager
@@ -60,9 +61,11 @@ async def test_a_suspended_tenant_is_disconnected_at_once_and_connected_again(mo
     monkeypatch.setattr(loading, "load_tenant_kubeconfig", lambda *_, **__: world.link.client)
     monkeypatch.setattr(connections, "TenantClient", lambda *_, **__: world.above)
     running: list[str] = []
+    tokens: list[BucketRateLimiter | None] = []
 
     async def run(link: connections.TenantConnection) -> None:
         running.append("start")
+        tokens.append(link.write_tokens)
         try:
             await asyncio.Event().wait()
         finally:
@@ -89,6 +92,8 @@ async def test_a_suspended_tenant_is_disconnected_at_once_and_connected_again(mo
         await asyncio.sleep(0.1)
         assert running == ["start", "end", "start"]
         assert manager._metric_counts.count_suspended() == 0
+        assert tokens[0] is not None
+        assert tokens[0] is tokens[1], "a new connection does not get another burst"
 
 
 def test_a_suspended_tenant_has_no_plan():

@@ -12,6 +12,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.cache.store import Entry, parse_entry
+from kubeio.controller.worker import NotReadyYet
 from syncer.model.keys import HOME, Key
 from syncer.safety.expectations import ClusterSide
 from syncer.safety.guarded_writer import GuardedWriter
@@ -95,6 +96,14 @@ class RecordingQuota:
         self.settled = written
 
 
+class EmptyBucket:
+    """A rate limiter that records what it refuses."""
+
+    def take(self, count: int) -> None:
+        self.taken = count
+        raise NotReadyYet("wait")
+
+
 class RecordingParked(RecordingClient):
     """Parked differences of which none is parked."""
 
@@ -120,7 +129,9 @@ class World:
         self.events = RecordedReasons()
         self.writer = self.made(self.guard)
 
-    def made(self, guard: Any, *, parked: Any = None, quota: Any = None) -> GuardedWriter:
+    def made(
+        self, guard: Any, *, parked: Any = None, quota: Any = None, write_tokens: Any = None
+    ) -> GuardedWriter:
         default = ParkedDifferences(guard, self.events, lambda: self.log.append("status"))
         return GuardedWriter(
             tenant_client=self.tenant,  # type: ignore[arg-type]
@@ -130,6 +141,7 @@ class World:
             store_guard=self.store,  # type: ignore[arg-type]
             parked=parked or default,
             quota=quota,
+            write_tokens=write_tokens,
             on_twin_written=lambda: self.log.append("epoch"),
         )
 
@@ -174,10 +186,7 @@ OTHER: dict[str, tuple[Write, list[str]]] = {
         lambda w: w.update_twin(SUPER, PODS, body(), before=WIDE, tenant_x=ENTRY, kind="merge"),
         ["super.patch", *TWIN, ATTEMPT],
     ),
-    "create a twin": (
-        lambda w: w.create_twin(KEY, PODS, body(), ENTRY),
-        ["super.create", *TWIN],
-    ),
+    "create a twin": (lambda w: w.create_twin(KEY, PODS, body(), ENTRY), ["super.create", *TWIN]),
     "create a super object": (
         lambda w: w.create_super_object(KEY, PODS, body()),
         ["super.create", EXPECTED, COUNTED],
@@ -190,10 +199,7 @@ OTHER: dict[str, tuple[Write, list[str]]] = {
         lambda w: w.replace_super_object(KEY, PODS, body()),
         ["super.replace", EXPECTED, COUNTED],
     ),
-    "patch a part": (
-        lambda w: w.patch_super_part(KEY, PODS, body()),
-        ["super.patch", COUNTED],
-    ),
+    "patch a part": (lambda w: w.patch_super_part(KEY, PODS, body()), ["super.patch", COUNTED]),
     "restore labels": (
         lambda w: w.restore_labels(PODS, body(), name="p", namespace="below"),
         ["super.patch"],
@@ -234,18 +240,12 @@ OTHER: dict[str, tuple[Write, list[str]]] = {
         lambda w: w.bind_pod(KEY, PODS, body(), ENTRY),
         ["tenant.create", "expectations.expect_any_update"],
     ),
-    "create unguarded": (
-        lambda w: w.create_unguarded(PODS, body()),
-        ["tenant.create"],
-    ),
+    "create unguarded": (lambda w: w.create_unguarded(PODS, body()), ["tenant.create"]),
     "patch unguarded": (
         lambda w: w.patch_unguarded(PODS, "p", body(), namespace="web"),
         ["tenant.patch"],
     ),
-    "apply unguarded": (
-        lambda w: w.apply_unguarded(PODS, body()),
-        ["tenant.apply"],
-    ),
+    "apply unguarded": (lambda w: w.apply_unguarded(PODS, body()), ["tenant.apply"]),
 }
 MANAGER = {"field_manager": wellknown.SYNCER}
 STAMPED = body()
@@ -338,6 +338,26 @@ ANSWERS: dict[str, bool | str] = {
     "patch in the tenant without an object": "",
     **dict.fromkeys((each for each in OTHER if each.startswith("delete")), True),
 }
+
+
+@pytest.mark.parametrize("name", [*ALL])
+async def test_creates_and_updates_in_the_super_cluster_wait_for_their_bytes(name):
+    """Deletes, and writes in the tenant, never wait."""
+    world = World()
+    tokens, quota = EmptyBucket(), RecordingQuota(world.log)
+    world.writer = world.made(world.guard, quota=quota, write_tokens=tokens)
+    write, log = ALL[name]
+    if not log[0].startswith("super") or log[0] == "super.delete":
+        await write(world.writer)
+        assert world.log == log
+        return
+    with pytest.raises(NotReadyYet):
+        await write(world.writer)
+    assert world.log == []
+    parts = [next(each for each in REQUESTS[name][0] if isinstance(each, dict))]
+    if "super.patch" in log and ATTEMPT in log:  # etcd stores the whole object
+        parts.append(WIDE if name == "merge a twin of the cluster" else LIVE)
+    assert tokens.taken == sum(len(orjson.dumps(part)) for part in parts)
 
 
 @pytest.mark.parametrize("name", CHARGES)
