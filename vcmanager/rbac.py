@@ -51,7 +51,7 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "tenancy.x-k8s.io",
         ("tenantpolicies",),
         ("get", "list", "watch"),
-        "Reads which calls, DNS servers and shared objects each tenant's policy allows.",
+        "Reads which calls, DNS servers, networks and shared objects each tenant's policy allows.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",

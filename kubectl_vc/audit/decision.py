@@ -8,6 +8,15 @@ from enum import StrEnum
 
 from kubectl_vc.audit.probes import Answer, PacketProbe
 
+_NO_RESULTS = {
+    Answer.MISSING: "the prober reported no result",
+    Answer.CHANGED: (
+        "the pod that ran is not the prober that the audit created: a webhook of the tenant or of"
+        " the super cluster changed its image, its command or its containers"
+    ),
+}
+"""Answers without a result, and the reasons in words."""
+
 
 class Verdict(StrEnum):
     """The verdict of one probe at one address."""
@@ -42,15 +51,15 @@ def judge_packet(
         return problem
     if control is Answer.OPEN:
         return Verdict.PASSED, ""
-    if (probe.may_be_absent or is_optional) and control is not Answer.MISSING:
+    if (probe.may_be_absent or is_optional) and control not in _NO_RESULTS:
         return Verdict.ABSENT, f"no server answers: {control} from the {probe.control}"
     return Verdict.UNKNOWN, f"the control failed: {control} from the {probe.control}"
 
 
 def _find_problem(seen: Answer, source_proof: Answer | None) -> tuple[Verdict, str] | None:
     """Return the verdict if a closed connection proves nothing. None if it may."""
-    if seen is Answer.MISSING:
-        return Verdict.UNKNOWN, "the prober reported no result"
+    if seen in _NO_RESULTS:
+        return Verdict.UNKNOWN, _NO_RESULTS[seen]
     if source_proof is None:
         return Verdict.ABSENT, "the source has no address of this IP family"
     if source_proof is not Answer.OPEN:
@@ -75,8 +84,8 @@ def judge_object(*, is_hole: bool | None, control: bool) -> tuple[Verdict, str]:
 def _judge_expected(seen: Answer, *, is_optional: bool) -> tuple[Verdict, str]:
     if seen is Answer.OPEN:
         return Verdict.PASSED, ""
-    if seen is Answer.MISSING:
-        return Verdict.UNKNOWN, "the prober reported no result"
+    if seen in _NO_RESULTS:
+        return Verdict.UNKNOWN, _NO_RESULTS[seen]
     if is_optional:
         return Verdict.ABSENT, f"no server answers: {seen}"
     return Verdict.FAILED, "the tenant needs this connection"

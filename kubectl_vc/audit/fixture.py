@@ -6,7 +6,7 @@ creates it. Otherwise an interruption leaves it behind.
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -141,13 +141,13 @@ async def wait_for_ready(client: Client, name: str, namespace: str) -> None:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-async def wait_for_end(client: Client, name: str, namespace: str) -> str:
-    """Return the termination message of a prober pod once it ended."""
+async def watch_to_end(client: Client, name: str, namespace: str) -> AsyncIterator[Object]:
+    """Yield the states of a prober pod. The last one has the termination message."""
     while True:
         pod = await client.get(PODS, name, namespace=namespace)
-        message = prober.get_termination_message(pod)
-        if message is not None:
-            return message
+        yield pod
+        if prober.get_termination_message(pod) is not None:
+            return
         await asyncio.sleep(_POLL_SECONDS)
 
 

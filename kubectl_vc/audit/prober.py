@@ -3,6 +3,9 @@
 The prober writes its results to its termination message, which is in the pod's status. So an audit
 needs no logs and no exec.
 
+Hazard: a tenant's webhook can rewrite a prober. The results of a pod that differs from the prober
+must not count, or the tenant would write its own audit.
+
 Hazard: the prober must wait before its first connection. A controller of network policies learns a
 new pod's address from the API, and until then every packet of the pod passes.
 
@@ -17,6 +20,7 @@ from typing import Any
 from kubectl_vc.audit.addresses import TargetAddress
 from kubectl_vc.audit.probes import Answer
 from kubeio import Object
+from tenancy import wellknown
 
 SERVER_PORT = 8080
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -31,6 +35,9 @@ _SETTLE_SECONDS = 5
 _CONNECT_SECONDS = 3
 _WAIT_SECONDS = 300
 _USER_ID = 65532
+_CONTAINER = "main"
+_DECISIVE_FIELDS = ("image", "command", "args", "lifecycle", "volumeMounts")
+"""Fields of a container that decide the program that runs."""
 _ANSWERS = {answer.value: answer for answer in Answer}
 _SCRIPT = """\
 sleep {settle}
@@ -131,9 +138,27 @@ def parse_answers(text: str, endpoints: Sequence[TargetAddress]) -> dict[TargetA
 
 def get_termination_message(pod: Mapping[str, Any]) -> str | None:
     """Return a prober's output, or None while it runs."""
-    statuses = (pod.get("status") or {}).get("containerStatuses") or [{}]
-    ended = (statuses[0].get("state") or {}).get("terminated")
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    ended = (_get_container(statuses).get("state") or {}).get("terminated")
     return None if ended is None else str(ended.get("message") or "")
+
+
+def is_changed(super_pod: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    """Return whether a super pod runs another program than a prober.
+
+    Containers that the super cluster adds do not count. The syncer records those of the tenant.
+    """
+    annotations = super_pod["metadata"].get("annotations") or {}
+    if annotations.get(wellknown.CONTAINERS) != _CONTAINER:
+        return True
+    found = _get_container(super_pod["spec"]["containers"])
+    wanted = _get_container(pod["spec"]["containers"])
+    return any((found.get(each) or None) != wanted.get(each) for each in _DECISIVE_FIELDS)
+
+
+def _get_container(listed: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the prober's container, or its status, from a list. It is empty if absent."""
+    return next((each for each in listed if each.get("name") == _CONTAINER), {})
 
 
 def _build_pod(name: str, image: str, command: Sequence[str], labels: Mapping[str, str]) -> Object:
@@ -153,7 +178,7 @@ def _build_pod(name: str, image: str, command: Sequence[str], labels: Mapping[st
             },
             "containers": [
                 {
-                    "name": "main",
+                    "name": _CONTAINER,
                     "image": image,
                     "imagePullPolicy": "IfNotPresent",
                     "command": list(command),

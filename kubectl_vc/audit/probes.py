@@ -30,6 +30,8 @@ class Answer(StrEnum):
     REFUSED = "refused"
     TIMEOUT = "timeout"
     MISSING = "no result"
+    CHANGED = "changed"
+    """The pod that ran is not the prober that the audit created, so its results prove nothing."""
 
 
 class Target(StrEnum):

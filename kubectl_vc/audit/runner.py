@@ -258,14 +258,20 @@ async def _collect_answers(
         by_node[each.node or home].append(each)
     await work.create_namespace(work.super_client, plan.name, _PRIVILEGED)
     controls: list[PlaceRun] = [
-        (Place.DECOY_POD, partial(_run_prober, work, plan.decoy, wanted[Place.DECOY_POD], plan))
+        (
+            Place.DECOY_POD,
+            partial(run_prober, work, plan.decoy, plan.image, wanted[Place.DECOY_POD]),
+        )
     ]
     for number, (node, listed) in enumerate(sorted(by_node.items())):
         pod = prober.build_node_prober(f"node-{number}", plan.image, node, listed)
-        run = partial(_run_pod, work, work.super_client, plan.name, pod, listed)
+        run = partial(_run_node_prober, work, plan.name, pod, listed)
         controls.append((Place.NODE, run))
     sources: list[PlaceRun] = [
-        (Place.TENANT_POD, partial(_run_prober, work, plan.own, wanted[Place.TENANT_POD], plan)),
+        (
+            Place.TENANT_POD,
+            partial(run_prober, work, plan.own, plan.image, wanted[Place.TENANT_POD]),
+        ),
         (Place.TENANT_API, partial(call_webhooks, work, plan, wanted[Place.TENANT_API])),
     ]
     answers: Answers = {}
@@ -276,22 +282,38 @@ async def _collect_answers(
     return answers
 
 
-async def _run_prober(
-    work: AuditFixture, side: TenantSide, listed: list[TargetAddress], plan: AuditPlan
+async def run_prober(
+    work: AuditFixture, side: TenantSide, image: str, listed: list[TargetAddress]
 ) -> Mapping[TargetAddress, Answer]:
-    pod = prober.build_prober("prober", plan.image, listed)
-    return await _run_pod(work, side.client, side.namespace, pod, listed)
+    """Run a prober in a tenant to its end. Without an end in time, no endpoint has a result.
 
-
-async def _run_pod(
-    work: AuditFixture, client: Client, namespace: str, pod: Object, listed: list[TargetAddress]
-) -> Mapping[TargetAddress, Answer]:
-    """Run a prober to its end. Without an end in time, no endpoint has a result."""
+    Hazard: the program and its results must be read from the super pod. The tenant writes whatever
+    its own API shows. Each state counts, because a tenant can change the image of a running pod.
+    """
+    asked = prober.build_prober("prober", image, listed)
     text = ""
     with contextlib.suppress(errors.KubeError, TimeoutError):
         async with asyncio.timeout(_PROBE_SECONDS):
-            await work.create(client, PODS, pod, namespace)
-            text = await fixture.wait_for_end(client, pod["metadata"]["name"], namespace)
+            pod = await work.create(side.client, PODS, asked, side.namespace)
+            twin = await fixture.wait_for_twin(work.super_client, side, PODS, pod)
+            name = twin["metadata"]["name"]
+            async for state in fixture.watch_to_end(work.super_client, name, side.super_namespace):
+                if prober.is_changed(state, asked):
+                    return dict.fromkeys(listed, Answer.CHANGED)
+                text = prober.get_termination_message(state) or ""
+    return prober.parse_answers(text, listed)
+
+
+async def _run_node_prober(
+    work: AuditFixture, namespace: str, pod: Object, listed: list[TargetAddress]
+) -> Mapping[TargetAddress, Answer]:
+    """Run a prober on a node to its end. Without an end in time, no endpoint has a result."""
+    text, name = "", pod["metadata"]["name"]
+    with contextlib.suppress(errors.KubeError, TimeoutError):
+        async with asyncio.timeout(_PROBE_SECONDS):
+            await work.create(work.super_client, PODS, pod, namespace)
+            async for state in fixture.watch_to_end(work.super_client, name, namespace):
+                text = prober.get_termination_message(state) or ""
     return prober.parse_answers(text, listed)
 
 

@@ -53,6 +53,8 @@ def relabeled(namespace: Object, **labels: str | None) -> Object:
 
 
 LEVEL = "pod-security.kubernetes.io/enforce"
+GONE: Object = {"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "gone"}
+"""An owner that does not exist. The garbage collector deletes its objects."""
 
 
 def agent_deployment(name: str = "far") -> Object:
@@ -162,6 +164,22 @@ async def test_the_managers_token_marks_slots_and_changes_no_version(stolen: Sto
     await refused(lambda: patch(spec={"rollout": {"paused": False}}), MANAGER)
     await refused(lambda: patch(spec={"kubernetesVersion": "1.35"}), MANAGER)
     await refused(lambda: patch(metadata={"labels": {"a": "b"}}), MANAGER)
+
+
+async def test_the_managers_token_holds_a_sync_rule_and_changes_none(stolen: StolenTokens):
+    name = fresh_name("widgets")
+    resource = {"group": "shop.example.io", "version": "v1", "kind": "Widget", "plural": "widgets"}
+    spec = {"resource": resource, "direction": "Down", "fields": ["spec.size"]}
+    rule = body("SyncRule", name, api="tenancy.x-k8s.io/v1alpha1", spec=spec)
+    await stolen.stage.admin.create(resources.SYNC_RULES, rule)
+
+    async def patch(**fields: Any) -> object:
+        return await stolen.manager.patch(resources.SYNC_RULES, name, fields, dry_run=True)
+
+    await patch(metadata={"finalizers": [wellknown.SYNC_RULE_FINALIZER]})
+    for wrong in ({"ownerReferences": [GONE]}, {"labels": {"a": "b"}}, {"annotations": {"a": "b"}}):
+        await refused(lambda w=wrong: patch(metadata=w), MANAGER)
+    await refused(lambda: patch(spec={"fields": ["spec.**"]}), MANAGER)
 
 
 async def test_the_managers_token_creates_snapshots_of_schedules_only(stolen: StolenTokens):
@@ -301,9 +319,16 @@ async def test_the_managers_token_deletes_and_marks_no_other_namespace(stolen: S
         {**root(fresh), "metadata": {**root(fresh)["metadata"], "name": "kube-x"}},
     ):
         await refused(lambda f=forged: create(f), MANAGER)
-    marks = root(fresh)["metadata"]
-    taken = {"metadata": {"labels": marks["labels"], "annotations": marks["annotations"]}}
-    await refused(lambda: thief.patch(resources.NAMESPACES, other, taken, dry_run=True), MANAGER)
+    taken = {key: root(fresh)["metadata"][key] for key in ("labels", "annotations")}
+    protection = {"labels": {wellknown.DELETION_PROTECTION: "enabled"}}
+
+    async def mark(metadata: Object) -> object:
+        patch = {"metadata": metadata}
+        return await thief.patch(resources.NAMESPACES, other, patch, dry_run=True)
+
+    await mark(protection)
+    for wrong in ({"ownerReferences": [GONE]}, {"finalizers": ["example.com/held"]}, taken):
+        await refused(lambda w=wrong: mark({**protection, **w}), MANAGER)
 
 
 @pytest.mark.parametrize(

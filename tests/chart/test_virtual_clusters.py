@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kubectl_vc.audit import report as audit
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import resources, wellknown
@@ -44,22 +45,34 @@ async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
             VIRTUAL_CLUSTERS, name, body, namespace="default", subresource=subresource, dry_run=True
         )
 
-    condition = {
-        "type": wellknown.SYNCED,
-        "status": "True",
-        "reason": "Engaged",
-        "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    def condition(kind: str, status: str = "True") -> Object:
+        said = {"status": status, "reason": "R", "message": "m"}
+        return {"type": kind, **said, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+    ready = condition(wellknown.READY)
+    own = [
+        condition(kind)
+        for kind in (
+            wellknown.SYNCED,
+            wellknown.DELETES_HELD,
+            wellknown.TARGETS_GRANTED,
+            wellknown.NETWORK_READY,
+        )
+    ]
+    await patch({"status": {"conditions": own}}, "status")  # the first status that there is
+    real = {
+        "endpoint": "https://192.0.2.1:6443",
+        "serviceCidr": "10.96.8.0/22",
+        "conditions": [ready],
     }
-    real = {"endpoint": "https://192.0.2.1:6443", "serviceCidr": "10.96.8.0/22"}
     await stage.admin.patch(
         VIRTUAL_CLUSTERS, name, {"status": real}, namespace="default", subresource="status"
     )
-    await patch({"status": {"conditions": [condition]}}, "status")
+    await patch({"status": {"conditions": [*own, ready]}}, "status")
     held = {"heldStore": {"uid": UID}}
-    await patch({"status": {"conditions": [condition], **held}}, "status")
+    await patch({"status": {"conditions": [ready, *own], **held}}, "status")
     restoring = {"disconnectedForRestore": "first@2026-03-01T12:00:00Z"}
-    await patch({"status": {"conditions": [condition], **restoring}}, "status")
+    await patch({"status": {"conditions": [ready, *own], **restoring}}, "status")
     await stage.admin.patch(
         VIRTUAL_CLUSTERS, name, {"status": held}, namespace="default", subresource="status"
     )
@@ -68,7 +81,11 @@ async def test_a_virtual_clusters_conditions_and_a_used_confirmation(stage):
         {"endpoint": "https://203.0.113.1:6443"},
         {"serviceCidr": None},
         {"phase": "Running"},
-        {"conditions": [condition], "endpoint": "https://203.0.113.1:6443"},
+        {"conditions": [ready, *own], "endpoint": "https://203.0.113.1:6443"},
+        {"conditions": own},
+        {"conditions": [condition(wellknown.READY, "False"), *own]},
+        {"conditions": [ready, *own, condition(audit.CONDITION)]},
+        {"conditions": [ready, condition(wellknown.NETWORK_POLICIES_ENFORCED)]},
     ):
         await refused(lambda f=forged: patch({"status": f}, "status"))
     await patch({"metadata": {"annotations": {wellknown.CONFIRM_DELETES: None}}})

@@ -6,10 +6,11 @@ Owns these phases. `virtual_cluster_phases` has their order.
 from dataclasses import replace
 
 from kubeio import Object
-from tenancy import wellknown
+from tenancy import addresses, wellknown
 from tenancy.resources import NODES
 from vcmanager.phases import certificates
 from vcmanager.phases.access import api_hostname
+from vcmanager.phases.content import policies
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.plan import external_endpoint
 from vcmanager.plan.network import root_policies
@@ -36,20 +37,24 @@ async def write_network_policies(run: PhaseRun) -> PhaseResult:
     run.objects = OwnedObjects(run.context, run.plan_input, run.observed)
     if run.context.settings.network_policies:
         nodes = await list_nodes(run)
-        policies = root_policies.build_network_policies(
+        policy = await policies.fetch_policy(run.context.super_client, run.plan_input.spec)
+        ranges = policy.network.super_ranges if policy is not None else ()
+        found = root_policies.build_network_policies(
             root_policies.PolicyInput(
                 tenant=run.plan_input.tenant,
                 selectors=run.plan.selectors,
                 api_port=run.plan.api_port,
                 has_known_ports=not run.plan.is_bundled,
                 components_namespace=run.context.namespace,
-                networks=root_policies.read_super_networks(nodes, [run.super_range]),
+                networks=root_policies.read_super_networks(
+                    nodes, [run.super_range], addresses.parse_networks(ranges)
+                ),
                 is_behind_proxy=_is_only_behind_proxy(run),
                 egress=run.context.settings.egress,
                 scrapers=run.context.settings.scrapers,
             )
         )
-        await run.objects.write_additional(policies)
+        await run.objects.write_additional(found)
     return DONE
 
 

@@ -244,8 +244,7 @@ class _WatchHandlers:
         for use in self._policies.values():
             if use.name == body["metadata"]["name"]:
                 self._enqueue(keys.build_content_key(use.key.namespace, use.key.name))
-                if use.decides_plan:
-                    self._enqueue(use.key)
+                self._enqueue(use.key)
 
     async def _on_request(self, meta: Mapping[str, Any], **_: Any) -> None:
         self._enqueue(ReconcileKey("CertificateSigningRequest", "", meta["name"]))

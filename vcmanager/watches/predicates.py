@@ -57,15 +57,13 @@ class PolicyUse(NamedTuple):
     """Name of the policy."""
     key: ReconcileKey
     """Key of the VirtualCluster."""
-    decides_plan: bool
-    """Whether its control plane depends on the policy."""
 
 
 def get_policy_use(body: WatchedBody) -> PolicyUse:
     """Return how a VirtualCluster depends on its policy."""
     spec = body.get("spec") or {}
     name = (spec.get("policyRef") or {}).get("name") or DEFAULT_POLICY_NAME
-    return PolicyUse(str(name), keys.build_key_of_listed(body), bool(spec.get("dnsConfig")))
+    return PolicyUse(str(name), keys.build_key_of_listed(body))
 
 
 def get_sync_state(body: WatchedBody) -> tuple[str, ...]:

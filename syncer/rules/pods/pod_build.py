@@ -440,7 +440,7 @@ def _get_field_path(variable: Mapping[str, Any]) -> str:
 def find_mount_problems(
     tenant_spec: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> list[RejectionProblem]:
-    """Return a problem for each mount of a volume that the tenant did not write.
+    """Return a problem for each mount and file of a volume that the tenant did not write.
 
     A webhook of the super cluster may add such a volume.
     """
@@ -448,15 +448,25 @@ def find_mount_problems(
     return [
         RejectionProblem(
             "volume-mount",
-            f"spec.{kind}[{container.get('name', '')}], the mount of {mount.get('name', '')},",
+            f"spec.{kind}[{container.get('name', '')}], the {use} {name},",
             "does not name a volume of the pod. Add the volume",
         )
         for kind, containers in spec.items()
         if kind in _ALL_CONTAINER_LISTS
         for container in containers
-        for field in ("volumeMounts", "volumeDevices")
-        for mount in container.get(field) or ()
-        if mount.get("name") not in own
+        for use, name in _list_volume_uses(container)
+        if name not in own
+    ]
+
+
+def _list_volume_uses(container: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the uses of volumes by a container, each in words and with the volume's name."""
+    mounts = [*(container.get("volumeMounts") or ()), *(container.get("volumeDevices") or ())]
+    sources = [variable.get("valueFrom") or {} for variable in container.get("env") or ()]
+    files = [source["fileKeyRef"] for source in sources if source.get("fileKeyRef")]
+    return [
+        *(("mount of", mount.get("name", "")) for mount in mounts),
+        *(("variable from a file of", file.get("volumeName", "")) for file in files),
     ]
 
 

@@ -44,18 +44,15 @@ async def plan_forwarding(
         message = "spec.dnsConfig: the TenantPolicy is missing or invalid. Correct it."
         _set_condition(report, REFUSED, message)
         return NO_FORWARDING
-    networks = root_policies.read_super_networks(await list_nodes(), [super_range])
+    networks = root_policies.read_super_networks(
+        await list_nodes(), [super_range], addresses.parse_networks(policy.network.super_ranges)
+    )
     found = dns_forwarding.decide_forwarding(
         config,
         cluster_domain=wish.spec.cluster_domain,
         rules=AddressRules(
             allowed=addresses.parse_networks(policy.network.dns_servers),
-            forbidden=(
-                *networks.nodes,
-                *networks.pods,
-                *networks.services,
-                *addresses.parse_networks(policy.network.super_ranges),
-            ),
+            forbidden=(*networks.nodes, *networks.pods, *networks.services),
             own=(service_range.network,),
             dns_address=service_range.dns_address,
         ),

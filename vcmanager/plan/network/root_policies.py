@@ -68,10 +68,16 @@ class PolicyInput:
     """Further networks that API servers and snapshots may connect to."""
 
 
-def read_super_networks(nodes: Iterable[Object], services: Iterable[IPNetwork]) -> SuperNetworks:
-    """Return the networks of the super cluster, by its nodes."""
+def read_super_networks(
+    nodes: Iterable[Object], services: Iterable[IPNetwork], listed: Iterable[IPNetwork] = ()
+) -> SuperNetworks:
+    """Return the networks of the super cluster, by its nodes.
+
+    `listed` are `network.superRanges` of the TenantPolicy. All of their addresses but those of
+    nodes count as pods.
+    """
     found: list[IPNetwork] = []
-    pods: list[IPNetwork] = []
+    pods = list(listed)
     for node in nodes:
         spec, status = node.get("spec") or {}, node.get("status") or {}
         pods += addresses.parse_networks(spec.get("podCIDRs") or [spec.get("podCIDR") or ""])
@@ -169,7 +175,9 @@ def _build_outside_peers(wish: PolicyInput) -> list[Object]:
     if wish.is_behind_proxy:
         return [_select_components(wish, *_API_CLIENTS)]
     no_tenant = {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
-    return [{"namespaceSelector": no_tenant}, *_build_blocks(wish.networks.pods)]
+    pods = wish.networks.pods
+    nodes = [net for net in wish.networks.nodes if any(net.overlaps(each) for each in pods)]
+    return [{"namespaceSelector": no_tenant}, *_build_blocks(pods), *_build_peers(nodes)]
 
 
 def _build_etcd_rules(wish: PolicyInput) -> list[Object]:
@@ -217,7 +225,7 @@ def _build_bucket_rules(wish: PolicyInput) -> list[Object]:
 
 
 def _build_further_peers(wish: PolicyInput) -> list[Object]:
-    return [{"ipBlock": {"cidr": str(net)}} for net in wish.egress]
+    return _build_peers(wish.egress)
 
 
 def _build_public_peers(wish: PolicyInput) -> list[Object]:
@@ -232,6 +240,10 @@ def _build_public_peers(wish: PolicyInput) -> list[Object]:
     known = (*networks.nodes, *networks.pods, *networks.services)
     taken += addresses.list_nat64_networks(known)
     return _build_blocks(taken)
+
+
+def _build_peers(networks: Iterable[IPNetwork]) -> list[Object]:
+    return [{"ipBlock": {"cidr": str(net)}} for net in networks]
 
 
 def _build_blocks(taken: Iterable[IPNetwork]) -> list[Object]:

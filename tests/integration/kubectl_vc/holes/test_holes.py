@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -19,14 +20,16 @@ from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.object_probes import OBJECT_PROBES
 from kubectl_vc.audit.probes import PACKET_PROBES, Answer, Place, Target
 from kubectl_vc.audit.runner import AuditPlan
+from kubeio import Object
 from kubeio.api.client import Client
-from tenancy import names
+from tenancy import names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, ClassFilter
 from tenancy.resources import NAMESPACES, PODS, RUNTIME_CLASSES, SERVICES, STORAGE_CLASSES
 from tests.integration.kubectl_vc.holes.listeners import listening
-from tests.integration.kubectl_vc.holes.mutants import MUTANTS, Mutant, MutantSyncer, keep
+from tests.integration.kubectl_vc.holes.mutants import MUTANTS, Change, Mutant, MutantSyncer, keep
 from tests.support.controlplane import LocalControlPlane, serving
+from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.own_address import OWN, needs_address
 from tests.support.processes import free_port
@@ -305,6 +308,49 @@ async def test_an_open_dns_of_the_super_cluster_is_a_hole_unless_the_policy_open
     results = runner.judge_packets([*listed, own_api], answers, families, policy=policy)
     (row,) = [each for each in results if each.probe == "super-dns-from-pod"]
     assert row.verdict is verdict
+
+
+def end(message: str) -> dict[str, Any]:
+    """Return the status of a prober that ended with a message."""
+    status = {"name": "main", "image": "i", "imageID": "i", "ready": False, "restartCount": 0}
+    state = {"terminated": {"exitCode": 0, "message": message}}
+    return {"status": {"phase": "Succeeded", "containerStatuses": [{**status, "state": state}]}}
+
+
+def let_commands_change(twin: Object, decoy: TenantSide) -> None:
+    """A webhook of the tenant has written another program into the prober."""
+    twin["spec"]["containers"][0]["command"] = ["sh", "-c", "echo 0=timeout"]
+
+
+@pytest.mark.parametrize(
+    ("change", "answer"), [(keep, Answer.OPEN), (let_commands_change, Answer.CHANGED)]
+)
+async def test_a_tenant_does_not_write_the_results_of_its_prober(
+    clients: tuple[Client, Client], change: Change, answer: Answer
+):
+    below, above = clients
+    own, _, syncer = await open_audit(clients)
+    listed = [TargetAddress(Target.DECOY_POD, "192.0.2.9", 8080)]
+
+    def sync(twin: Object, decoy: TenantSide) -> None:
+        twin["metadata"]["annotations"][wellknown.CONTAINERS] = "main"
+        change(twin, decoy)
+
+    async def run() -> bool:
+        await syncer.sync(PODS, "prober", own.namespace, sync)
+        for client, namespace, message in (
+            (above, own.namespace, "0=timeout"),
+            (below, own.super_namespace, "0=open"),
+        ):
+            await client.patch(
+                PODS, "prober", end(message), namespace=namespace, subresource="status"
+            )
+        return True
+
+    answers, _ = await asyncio.gather(
+        runner.run_prober(AuditFixture(below), own, IMAGE, listed), eventually(run)
+    )
+    assert answers == {listed[0]: answer}
 
 
 async def test_without_a_hole_no_row_fails(clients: tuple[Client, Client]):

@@ -9,7 +9,7 @@ import pytest
 from kubectl_vc.audit.decision import Verdict, judge_object, judge_packet
 from kubectl_vc.audit.probes import Answer, PacketProbe, Place, Target
 
-OPEN, REFUSED, TIMEOUT, MISSING = Answer
+OPEN, REFUSED, TIMEOUT, MISSING, CHANGED = Answer
 NEGATIVE = PacketProbe("x", Place.TENANT_POD, Target.DECOY_POD, REFUSED, Place.NODE)
 OPTIONAL = PacketProbe("x", Place.TENANT_POD, Target.METADATA, REFUSED, Place.NODE, True)
 POSITIVE = PacketProbe("x", Place.TENANT_POD, Target.OWN_API, OPEN)
@@ -35,9 +35,11 @@ def test_a_negative_passes_only_with_both_controls(probe, seen, proof, control):
         (NEGATIVE, REFUSED, Verdict.UNKNOWN),
         (NEGATIVE, TIMEOUT, Verdict.UNKNOWN),
         (NEGATIVE, MISSING, Verdict.UNKNOWN),
+        (NEGATIVE, CHANGED, Verdict.UNKNOWN),
         (OPTIONAL, REFUSED, Verdict.ABSENT),
         (OPTIONAL, TIMEOUT, Verdict.ABSENT),
         (OPTIONAL, MISSING, Verdict.UNKNOWN),
+        (OPTIONAL, CHANGED, Verdict.UNKNOWN),
     ],
 )
 def test_only_an_optional_server_may_be_absent(probe, control, expected):
@@ -51,6 +53,7 @@ def test_only_an_optional_server_may_be_absent(probe, control, expected):
         (REFUSED, Verdict.FAILED),
         (TIMEOUT, Verdict.FAILED),
         (MISSING, Verdict.UNKNOWN),
+        (CHANGED, Verdict.UNKNOWN),
     ],
 )
 def test_an_expected_answer_needs_no_control(seen, expected):
@@ -65,6 +68,7 @@ def test_an_expected_answer_needs_no_control(seen, expected):
         (REFUSED, Verdict.ABSENT),
         (TIMEOUT, Verdict.ABSENT),
         (MISSING, Verdict.UNKNOWN),
+        (CHANGED, Verdict.UNKNOWN),
     ],
 )
 def test_a_source_without_the_ip_family_proves_nothing(probe, seen, expected):

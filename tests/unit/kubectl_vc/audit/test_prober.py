@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from kubectl_vc.audit import prober
 from kubectl_vc.audit.addresses import TargetAddress
 from kubectl_vc.audit.probes import Answer, Target
+from tenancy import wellknown
 
 ENDPOINTS = [TargetAddress(Target.DECOY_POD, f"10.0.0.{number}", 8080) for number in range(5)]
 
@@ -77,13 +80,40 @@ def test_lines_that_are_missing_or_strange_are_no_result():
     assert list(answers.values()) == [Answer.OPEN, *[Answer.MISSING] * 4]
 
 
+def status(name: str = "main", **terminated: str) -> dict:
+    return {"status": {"containerStatuses": [{"name": name, "state": {"terminated": terminated}}]}}
+
+
 def test_a_running_prober_has_no_message():
     assert prober.get_termination_message({}) is None
-    ended = {"containerStatuses": [{"state": {"terminated": {"message": "0=open\n"}}}]}
-    assert prober.get_termination_message({"status": ended}) == "0=open\n"
-    assert (
-        prober.get_termination_message(
-            {"status": {"containerStatuses": [{"state": {"terminated": {}}}]}}
-        )
-        == ""
-    )
+    assert prober.get_termination_message(status(message="0=open\n")) == "0=open\n"
+    assert prober.get_termination_message(status()) == ""
+    assert prober.get_termination_message(status("sidecar", message="0=open\n")) is None
+
+
+MAIN = prober.build_prober("prober", "busybox", ENDPOINTS)["spec"]["containers"][0]
+SIDECAR = {"name": "istio-proxy", "image": "proxy"}
+
+
+@pytest.mark.parametrize(
+    ("containers", "listed", "is_changed"),
+    [
+        ([MAIN], "main", False),
+        ([{**MAIN, "env": [{"name": "A"}], "args": [], "volumeMounts": []}], "main", False),
+        ([SIDECAR, MAIN], "main", False),  # injected in the super cluster
+        ([MAIN, SIDECAR], "main,istio-proxy", True),
+        ([MAIN], "copy,main", True),  # an init container of the tenant
+        ([MAIN], "", True),
+        ([SIDECAR], "main", True),
+        ([{**MAIN, "image": "evil"}], "main", True),
+        ([{**MAIN, "command": ["echo", "0=timeout"]}], "main", True),
+        ([{**MAIN, "args": ["x"]}], "main", True),
+        ([{**MAIN, "lifecycle": {"postStart": {"exec": {"command": ["x"]}}}}], "main", True),
+        ([{**MAIN, "volumeMounts": [{"name": "v", "mountPath": "/bin"}]}], "main", True),
+    ],
+)
+def test_a_pod_that_runs_another_program_is_changed(containers, listed, is_changed):
+    asked = prober.build_prober("prober", "busybox", ENDPOINTS)
+    metadata = {"annotations": {wellknown.CONTAINERS: listed}}
+    found = {"metadata": metadata, "spec": {"containers": containers}}
+    assert prober.is_changed(found, asked) is is_changed

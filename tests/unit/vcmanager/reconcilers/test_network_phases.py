@@ -1,4 +1,4 @@
-"""Reads of nodes by the phases of the network."""
+"""Reads of nodes and of the TenantPolicy by the phases of the network."""
 
 from dataclasses import replace
 
@@ -37,3 +37,22 @@ async def test_nodes_are_listed_once_if_needed(
     run.context = replace(run.context, settings=settings)
     assert await write(run) == PhaseDone()
     assert listed.count("nodes") == lists
+
+
+@pytest.mark.parametrize("ranges", [[], ["10.128.0.0/14"]])
+async def test_the_ranges_of_the_tenant_policy_close_the_api(finished, monkeypatch, ranges):
+    written = []
+
+    async def write_additional(_, manifests):
+        written.extend(manifests)
+
+    monkeypatch.setattr(FinishedObjects, "write_additional", write_additional)
+    policy = {"metadata": {"name": "baseline"}, "spec": {"network": {"superRanges": ranges}}}
+    run = new_run(RecordingClient({"baseline": policy}))
+    settings = replace(run.context.settings, network_policies=True)
+    run.context = replace(run.context, settings=settings)
+    assert await write(run) == PhaseDone()
+    (api,) = [each for each in written if each["metadata"]["name"] == "apiserver"]
+    (rule,) = api["spec"]["ingress"]
+    blocks = [peer["ipBlock"] for peer in rule["from"] if "ipBlock" in peer]
+    assert [each.get("except", []) for each in blocks if each["cidr"] == "0.0.0.0/0"] == [ranges]

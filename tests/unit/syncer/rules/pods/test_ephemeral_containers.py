@@ -76,6 +76,10 @@ def test_a_debug_container_goes_down_by_the_table():
         ({"targetContainerName": "sidecar"}, "target-container"),
         ({"targetContainerName": ["main"]}, "target-container"),
         ({"volumeMounts": [{"name": "injected", "mountPath": "/v"}]}, "volume-mount"),
+        (
+            {"env": [{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "injected"}}}]},
+            "volume-mount",
+        ),
         ({"envFrom": [{"secretRef": {"name": "vc-token-x"}}]}, "reserved-name"),
         ({"envFrom": [{"configMapRef": {"name": names.SUPER_ROOT_CA}}]}, "reserved-name"),
         ({"envFrom": [{"configMapRef": {"name": ".."}}]}, "reference-name"),

@@ -82,6 +82,14 @@ NO_ADDRESS = "would show the node's address, which is hidden here. Leave it out"
             ),
         ),
         (
+            container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "sneaky"}}}]),
+            (
+                "volume-mount",
+                "spec.containers[main], the variable from a file of sneaky,",
+                "does not name a volume of the pod. Add the volume",
+            ),
+        ),
+        (
             {"initContainers": [{"name": "s", "volumeDevices": [{"devicePath": "/d"}]}]},
             (
                 "volume-mount",

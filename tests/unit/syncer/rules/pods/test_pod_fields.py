@@ -80,6 +80,10 @@ REFUSED = [
     ),
     (container(volumeDevices=[{"name": "v", "devicePath": "/d"}]), "volume-mount"),
     (container(volumeMounts=[{"name": "injected", "mountPath": "/v"}]), "volume-mount"),
+    (
+        container(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "injected"}}}]),
+        "volume-mount",
+    ),
     (container(resources={"claims": [{"name": "gpu"}]}), "resource-claims"),
     (container(surprise=True), "unknown-field"),
     (pod(volumes=[{"name": "v", "secret": {"secretName": "vc-token-abc"}}]), "reserved-name"),

@@ -166,6 +166,24 @@ def test_without_pod_ranges_the_api_is_open_to_every_address():
         )
 
 
+def test_listed_ranges_close_the_api_to_their_pods_and_not_to_their_nodes():
+    listed = [ipaddress.ip_network("10.128.0.0/14"), ipaddress.ip_network("203.0.113.0/24")]
+    networks = root_policies.read_super_networks(NODES, [SERVICES], listed)
+    found = root_policies.build_network_policies(wish(networks=networks))
+    for source, passes in (
+        (workload(OTHER), False),  # by podCIDRs
+        (replace(workload(OTHER), ip="10.129.0.3"), False),
+        (replace(workload(), ip="10.129.0.3"), True),
+        (replace(component_of_ours("vc-syncer"), ip="10.129.0.3"), True),
+        (NetworkHost("203.0.113.8"), False),
+        (NODE, True),
+        (OUTSIDE, True),
+    ):
+        assert passes == policy_matrix.may(
+            found, pod("apiserver"), source, NetworkPort(6443), "Ingress"
+        )
+
+
 def test_a_bundle_by_its_own_selectors_and_ports():
     selectors = {
         "etcd": {"matchLabels": {"app": "store"}},
