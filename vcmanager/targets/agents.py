@@ -347,11 +347,10 @@ def _read_deployment_state(
 ) -> ConditionBody:
     """Return AgentReady from the Deployment's status. Pure."""
     if ((live.get("status") or {}).get("readyReplicas") or 0) > 0:
-        text = (
-            "The agent serves logs, exec, attach and port-forward of tenants' pods in the target."
-        )
-        way = _MODE_TEXTS[agent.mode] if _is_rolled_out(live) else "and its pods are being replaced"
-        return ConditionBody("True", "Serves", f"{text}, {way}")
+        text = "The agent serves logs, exec, attach and port-forward of tenants' pods in the target"
+        if not _is_rolled_out(live):
+            return ConditionBody("True", "Serves", f"{text}. Its pods are being replaced.")
+        return ConditionBody("True", "Serves", f"{text}, {_MODE_TEXTS[agent.mode]}.")
     return ConditionBody(
         "False",
         "NotRunning",

@@ -267,7 +267,7 @@ async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: JoinedTar
     await eventually(running, until=lambda message: "(mode agent)" in message)
     await scene.joined(scene.plan)
     await scene.declared("apiserver")
-    assert "its pods are being replaced" in (await scene.said())[2]
+    assert "Its pods are being replaced" in (await scene.said())[2]
     await eventually(running, until=lambda message: "(mode apiserver)" in message)
     secret = await scene.secret()
     assert secret is not None

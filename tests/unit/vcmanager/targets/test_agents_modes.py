@@ -73,7 +73,7 @@ async def test_another_mode_has_the_pods_and_the_token_recreated(agent_world, be
         live["status"] = status
         said = await agent_world.keep(mode=after, endpoint=STRAIGHT)
         assert said[:2] == ("True", "Serves")
-        assert said[2].endswith("its pods are being replaced"), status
+        assert said[2].endswith("Its pods are being replaced."), status
     live["status"] |= {"updatedReplicas": 1}
     assert f"(mode {after})" in (await agent_world.keep(mode=after, endpoint=STRAIGHT))[2]
 
