@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 import msgspec
-import structlog
 
 from kubeio.cache.store import Entry, Store
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 from tenancy.addresses import IPAddress, IPNetwork, collapse_networks, parse_networks
-
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 CidrNetwork = IPNetwork
 CidrAddress = IPAddress
@@ -95,8 +92,8 @@ class SuperCidrTracker:
         self._api_slices = api_slices
         api_slices.subscribe(self._handle_service_cidrs)
 
-    def observe_pod(self, node: str, address: CidrAddress) -> None:
-        """Remember the address of a running pod that no range has.
+    def observe_pod(self, node: str, address: CidrAddress) -> bool:
+        """Remember the address of a running pod that no range has. Return whether it is new.
 
         A pod of an unknown node is ignored, because the range of the node is not known yet.
         """
@@ -107,18 +104,13 @@ class SuperCidrTracker:
             or larger in self._stray_pods
             or len(self._stray_pods) >= MAX_STRAYS
         ):
-            return
+            return False
         current = self.get_current()
         if CidrSet((*current.nodes, *current.pods)).contains(address):
-            return
+            return False
         self._stray_pods[larger] = net
-        _log.warning(
-            "super_cidrs.incomplete",
-            address=str(address),
-            node=node,
-            action="List the ranges of pods in spec.network.superRanges of the TenantPolicies.",
-        )
         self._notify()
+        return True
 
     def get_current(self) -> SuperCidrs:
         """Return the current ranges."""

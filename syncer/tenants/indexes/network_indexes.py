@@ -6,12 +6,16 @@ session subscribed. Otherwise a policy leaves out addresses of the tenant's own 
 
 from collections.abc import Mapping
 
+import structlog
+
 from kubeio.cache.store import Store
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.model.super_cidrs import CidrAddress, CidrSet
 from syncer.rules.network.indexes.node_ports import NodePorts
 from syncer.rules.network.indexes.pod_addresses import PodAddresses
 from syncer.rules.network.policy_selectors import PolicySelectors
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class NetworkIndexes:
@@ -23,8 +27,7 @@ class NetworkIndexes:
         With `uses_pod_ranges` False, pods of the tenant may have addresses of networks of its own.
         They are no sign that the ranges of the super cluster are incomplete.
         """
-        observe = super_cluster.cidr_tracker.observe_pod if uses_pod_ranges else None
-        self.pod_addresses = PodAddresses(observe)
+        self.pod_addresses = PodAddresses(self._observe_pod if uses_pod_ranges else None)
         self.node_ports = NodePorts()
         self.policy_selectors = PolicySelectors()
         self._super_cluster = super_cluster
@@ -44,6 +47,17 @@ class NetworkIndexes:
             self.pod_addresses.set_slice(entry.key, entry)
         for entry in stores["NetworkPolicy"].list():
             self.policy_selectors.set(None, entry)
+
+    def _observe_pod(self, node: str, address: CidrAddress) -> None:
+        """Report a pod that shows that the ranges of the super cluster are incomplete."""
+        if self._super_cluster.cidr_tracker.observe_pod(node, address):
+            _log.warning(
+                "super_cidrs.incomplete",
+                super_cluster=self._super_cluster.name,
+                node=node,
+                address=str(address),
+                action="List the ranges of pods in spec.network.superRanges of the TenantPolicies.",
+            )
 
     def is_own_pod(self, address: CidrAddress) -> bool:
         """Return whether a pod of the tenant has an address. A pod of the host has its node's."""
