@@ -67,8 +67,9 @@ class _NodeObject(msgspec.Struct):
 
 _NODE_DECODER = msgspec.json.Decoder(_NodeObject)
 _SHOWN_TYPES = frozenset({"InternalIP", "ExternalIP"})
-_STRAY_PREFIXES = {4: 16, 6: 48}
-"""Length of the networks of which one stray address is kept, by the version of IP."""
+_STRAY_SHIFTS = {4: 16, 6: 80}
+"""Bits of an address besides the network (/16, /48) of which one stray address is kept, by the
+version of IP."""
 MAX_STRAYS = 64
 """Stray addresses that are kept. Each is a fact about the super cluster, and one is enough to close
 a family of addresses."""
@@ -82,7 +83,10 @@ class SuperCidrTracker:
         self._service_cidrs = service_cidrs
         self._api_slices = Store()
         self._current_cidrs: SuperCidrs | None = None
-        self._stray_pods: dict[CidrNetwork, CidrNetwork] = {}
+        self._known_cidrs = CidrSet(())
+        """Nodes and pods of the current ranges."""
+        self._stray_pods: dict[tuple[int, int], CidrNetwork] = {}
+        """Addresses by version and first bits of the larger network."""
         self._handlers: list[Callable[[], None]] = []
         nodes.subscribe(self._handle_node)
         service_cidrs.subscribe(self._handle_service_cidrs)
@@ -97,18 +101,16 @@ class SuperCidrTracker:
 
         A pod of an unknown node is ignored, because the range of the node is not known yet.
         """
-        net = ip_network(address)
-        larger = net.supernet(new_prefix=_STRAY_PREFIXES[net.version])
+        self.get_current()
+        larger = (address.version, int(address) >> _STRAY_SHIFTS[address.version])
         if (
-            node not in self._cidrs_by_node
+            self._known_cidrs.contains(address)
+            or node not in self._cidrs_by_node
             or larger in self._stray_pods
             or len(self._stray_pods) >= MAX_STRAYS
         ):
             return False
-        current = self.get_current()
-        if CidrSet((*current.nodes, *current.pods)).contains(address):
-            return False
-        self._stray_pods[larger] = net
+        self._stray_pods[larger] = ip_network(address)
         self._notify()
         return True
 
@@ -124,7 +126,7 @@ class SuperCidrTracker:
             pods = collapse_networks(
                 net for _, found in self._cidrs_by_node.values() for net in found
             )
-            known = CidrSet((*nodes, *pods))
+            self._known_cidrs = known = CidrSet((*nodes, *pods))
             self._stray_pods = {
                 larger: net
                 for larger, net in self._stray_pods.items()
