@@ -111,14 +111,16 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--tenant-write-mib-per-second",
         type=float,
-        default=float(env("TENANT_WRITE_MIB_PER_SECOND", "1")),
+        default=float(
+            env("TENANT_WRITE_MIB_PER_SECOND", str(cache_limits.WRITE_BYTES_PER_SECOND / MIB))
+        ),
         help="Rate in MiB/s at which one tenant may write into super clusters after a burst."
         " 0: no limit",
     )
     parser.add_argument(
         "--tenant-write-burst-mib",
         type=int,
-        default=int(env("TENANT_WRITE_BURST_MIB", "64")),
+        default=int(env("TENANT_WRITE_BURST_MIB", str(cache_limits.WRITE_BURST_BYTES // MIB))),
         help="Size in MiB of that burst",
     )
     parser.add_argument(

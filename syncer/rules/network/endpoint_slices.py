@@ -30,7 +30,7 @@ from syncer.model.field_rules import (
 )
 from syncer.model.rejections import ForbiddenObjectError, RejectedError, RejectionProblem
 from syncer.model.replace_update import build_replacement
-from syncer.model.super_cidrs import CidrSet, SuperCidrs
+from syncer.model.super_cidrs import SuperCidrs
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 from syncer.rules.network import forbidden_addresses, policy_peers
@@ -192,7 +192,7 @@ def _build_foreign_test(view: TenantView, ranges: SuperCidrs) -> Callable[[str],
     """
     if view.policy.network.endpoints != "OwnPods":
         return lambda _: False
-    pods = CidrSet(policy_peers.list_possible_pod_networks(view, ranges))
+    pods = policy_peers.build_possible_pod_networks(view, ranges)
 
     def is_foreign(text: str) -> bool:
         found = pod_addresses.parse_address(text)

@@ -61,10 +61,15 @@ def list_pod_networks(view: TenantView, ranges: SuperCidrs) -> tuple[CidrNetwork
     return _join_pod_networks(ranges, view.policy.network.super_ranges)
 
 
-def list_possible_pod_networks(view: TenantView, ranges: SuperCidrs) -> tuple[CidrNetwork, ...]:
+def build_possible_pod_networks(view: TenantView, ranges: SuperCidrs) -> CidrSet:
     """Return the networks in which pods of any tenant may have their addresses."""
-    known = list_pod_networks(view, ranges)
-    return (*known, *_list_suspect_networks(ranges, known))
+    return _build_possible_pod_networks(ranges, view.policy.network.super_ranges)
+
+
+@lru_cache(maxsize=MAX_REMEMBERED_RANGES)
+def _build_possible_pod_networks(ranges: SuperCidrs, super_ranges: tuple[str, ...]) -> CidrSet:
+    known = _join_pod_networks(ranges, super_ranges)
+    return CidrSet((*known, *_list_suspect_networks(ranges, known)))
 
 
 def _list_suspect_networks(ranges: SuperCidrs, known: tuple[CidrNetwork, ...]) -> list[CidrNetwork]:
