@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -89,18 +91,28 @@ async def test_a_tenant_that_is_too_large_is_reported_and_recovers_and_the_neigh
         large.running.clear()
 
 
+@contextlib.asynccontextmanager
+async def attacked(
+    world: SyncerWorld, script: EndlessScript, folder: Path
+) -> AsyncIterator[SyncerWorld]:
+    """Run a syncer for a world and for a tenant with a hostile API server. Yield the tenant."""
+    async with (
+        own_world(world.super_plane, folder / "attacked") as found,
+        hostile(found, script),
+        world.syncer(limits=LIMITS) as syncer,
+    ):
+        found.running.append(syncer)
+        yield found
+        found.running.clear()
+
+
 @pytest.mark.parametrize("hostility", ["pages", "watch"])
 async def test_a_server_that_sends_without_end_is_left_and_harms_no_neighbour(
     world: SyncerWorld, tmp_path: Path, hostility: Hostility
 ):
     """REL-77: a list whose pages never end, and a cache that only watch events fill."""
     script = EndlessScript(hostility)
-    async with (
-        own_world(world.super_plane, tmp_path / "endless") as endless,
-        hostile(endless, script),
-        world.syncer(limits=LIMITS) as syncer,
-    ):
-        endless.running.append(syncer)
+    async with attacked(world, script, tmp_path) as endless:
         told = await eventually(lambda: is_synced(endless, "TooLarge"), within=30)
         assert "NetworkPolicy" in told["message"]
         assert str(4 * MIB) in told["message"] or str(8 * MIB) in told["message"]
@@ -113,7 +125,6 @@ async def test_a_server_that_sends_without_end_is_left_and_harms_no_neighbour(
         script.hostility = None
         await eventually(lambda: is_synced(endless, "Engaged"), within=60)
         await works(endless, await endless.namespace(), "after")
-        endless.running.clear()
 
 
 async def test_unfinished_events_of_all_watches_are_charged_to_their_tenant(
@@ -121,19 +132,13 @@ async def test_unfinished_events_of_all_watches_are_charged_to_their_tenant(
 ):
     """REL-77: each event is below the limit of one, and no cache has an object."""
     script = EndlessScript("unfinished")
-    async with (
-        own_world(world.super_plane, tmp_path / "unfinished") as unfinished,
-        hostile(unfinished, script),
-        world.syncer(limits=LIMITS) as syncer,
-    ):
-        unfinished.running.append(syncer)
+    async with attacked(world, script, tmp_path) as unfinished:
         told = await eventually(lambda: is_synced(unfinished, "TooLarge"), within=30)
         assert f"more than {16 * MIB} bytes of objects and unfinished events" in told["message"]
         await works(world, await world.namespace(), "beside")
         script.hostility = None
         await eventually(lambda: is_synced(unfinished, "Engaged"), within=60)
         await works(unfinished, await unfinished.namespace(), "after")
-        unfinished.running.clear()
 
 
 async def test_a_suspended_tenant_is_not_synced_until_it_is_resumed(
